@@ -1,0 +1,44 @@
+# Every target that needs the environment depends on .venv/.ready, so any of them can be the first command of a clone.
+.DEFAULT_GOAL := help
+SHELL := /bin/bash
+BIN := .venv/bin
+BENCH ?= q4
+PYTEST ?=
+
+.PHONY: help setup demo test lint format bench lock clean
+
+help: ## List the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  \033[1m%-8s\033[0m %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+setup: .venv/.ready ## Create .venv from the lock, and check that Java is there
+
+.venv/.ready: pyproject.toml setup.py requirements-dev.lock scripts/setup.sh
+	@scripts/setup.sh
+	@touch $@
+
+demo: .venv/.ready ## Run the demonstration network
+	@$(BIN)/penstock demo
+
+test: .venv/.ready ## Run the tests, the doctests and the snippets of the docs (PYTEST="-k union" narrows)
+	@$(BIN)/pytest $(PYTEST)
+
+lint: .venv/.ready ## Check style, format, types and the direction of imports
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-cache
+
+format: .venv/.ready ## Format the code and apply safe fixes
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: .venv/.ready ## Run a benchmark (BENCH=q4 is the default)
+	@$(BIN)/penstock bench $(BENCH)
+
+lock: .venv/.ready ## Resolve the dependencies again into requirements*.lock
+	@scripts/lock.sh
+
+clean: ## Remove the environment and everything that was built or cached
+	rm -rf .venv build dist src/*.egg-info artifacts metastore_db spark-warehouse derby.log .penstock
+	rm -rf .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,41 @@
+"""What all tests share: one Spark session, and the settings of hypothesis."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+ROOT = Path(__file__).resolve().parents[1]
+
+# Spark's Python workers import a function by its module's name, so they must find src and tests as pytest does.
+_WORKER_PATH = [str(ROOT / "src"), str(ROOT), os.environ.get("PYTHONPATH", "")]
+os.environ["PYTHONPATH"] = os.pathsep.join(part for part in _WORKER_PATH if part)
+
+# CI must say the same thing twice, so it draws no random examples; HYPOTHESIS_PROFILE=search looks for new ones.
+_SLOW_MACHINE = [HealthCheck.too_slow]
+settings.register_profile("ci", derandomize=True, deadline=None, max_examples=50, suppress_health_check=_SLOW_MACHINE)
+settings.register_profile("search", deadline=None, max_examples=1000, suppress_health_check=_SLOW_MACHINE)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
+
+
+@pytest.fixture(scope="session")
+def spark_ready() -> Iterator[Any]:
+    """The Spark session of the suite: starting one takes seconds, so there is one."""
+    from penstock.spark.session import get_session
+
+    session = get_session()
+    yield session
+    session.stop()
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    """An empty folder for input files, apart from what a run writes beside it."""
+    folder = tmp_path / "data"
+    folder.mkdir()
+    return folder
