@@ -1,0 +1,74 @@
+"""What can go wrong, sorted by whose fault it is.
+
+`QueryError` is the user's query, `WorldError` the outside world (files, folders, tables), `InternalError` our own bug.
+Every error says where it happened, what was expected, what came, and what to do about it.
+"""
+
+from __future__ import annotations
+
+
+class PenstockError(Exception):
+    """The root of all errors that Penstock raises on purpose.
+
+    >>> print(QueryError("unknown column 'srcIp'", box="flows", expected="one of srcIP, destIP", hint="fix the name"))
+    box 'flows': unknown column 'srcIp'
+      expected: one of srcIP, destIP
+      to do: fix the name
+    """
+
+    def __init__(
+        self,
+        what: str,
+        *,
+        network: str | None = None,
+        box: str | None = None,
+        port: str | None = None,
+        expected: str | None = None,
+        found: str | None = None,
+        hint: str | None = None,
+    ) -> None:
+        super().__init__(what)
+        self.what = what
+        self.network = network
+        self.box = box
+        self.port = port
+        self.expected = expected
+        self.found = found
+        self.hint = hint
+
+    def __str__(self) -> str:
+        place = ", ".join(
+            f"{kind} '{name}'"
+            for kind, name in (("network", self.network), ("box", self.box), ("port", self.port))
+            if name is not None
+        )
+        lines = [f"{place}: {self.what}" if place else self.what]
+        lines += [
+            f"  {label}: {text}"
+            for label, text in (("expected", self.expected), ("found", self.found), ("to do", self.hint))
+            if text is not None
+        ]
+        return "\n".join(lines)
+
+    def located(self, *, network: str | None = None, box: str | None = None, port: str | None = None) -> PenstockError:
+        """The same error, told where it happened (places already known are kept)."""
+        self.network = self.network or network
+        self.box = self.box or box
+        self.port = self.port or port
+        return self
+
+    def __reduce__(self) -> tuple[object, ...]:
+        # Errors cross process borders (Spark workers), so the keyword arguments must travel too.
+        return (type(self), (self.what,), dict(self.__dict__))
+
+
+class QueryError(PenstockError):
+    """The network or an expression in it is wrong; nothing was started."""
+
+
+class WorldError(PenstockError):
+    """A file, folder, table or service outside is missing, broken or refuses."""
+
+
+class InternalError(PenstockError):
+    """An invariant of Penstock itself is broken: please report it."""
