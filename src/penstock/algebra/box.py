@@ -1,0 +1,290 @@
+"""Boxes: frozen, typed declarations of operators, and the ports and arcs between them.
+
+A box names its inputs as ports of other boxes; its schemas are derived from theirs, never stored by the user. What a
+box does to progress is a pure rule, `progress`: from the low-water marks of its inputs to those of an output port.
+The physical operator of `Filter` is `FilterOp` in `penstock.operators`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, ClassVar
+
+import pyarrow as pa
+
+from penstock.algebra.aggregation import Aggregation
+from penstock.algebra.expression import Expression
+from penstock.algebra.monotone import Progression, progression
+from penstock.algebra.rejects import REJECT_SCHEMA
+from penstock.algebra.ticks import BEGINNING, END
+from penstock.algebra.window import Window
+from penstock.errors import QueryError
+
+if TYPE_CHECKING:
+    from penstock.connectors.base import Connector
+    from penstock.connectors.targets import Target
+    from penstock.progress.policy import Policy
+
+Marks = Mapping[str, int]
+"""The low-water marks of a stream, in ticks, by progressing attribute."""
+
+
+@dataclass(frozen=True)
+class Port:
+    """One output of a box: where an arc begins."""
+
+    box: Box
+    index: int = 0
+
+    @property
+    def schema(self) -> pa.Schema:
+        return self.box.schema(self.index)
+
+    @property
+    def name(self) -> str:
+        """The name of the arcs that begin here, unique in a network."""
+        label = self.box.ports[self.index]
+        return f"{self.box.name}.{label}" if label else self.box.name
+
+    @property
+    def progressing(self) -> tuple[str, ...]:
+        return self.box.progressing(self.index)
+
+
+@dataclass(frozen=True)
+class Box:
+    """What all boxes have: a name that is unique in the network, and inputs."""
+
+    name: str
+    inputs: tuple[Port, ...]
+
+    kind: ClassVar[str] = "box"
+
+    @property
+    def ports(self) -> tuple[str, ...]:
+        """The labels of the output ports; the label of an only output is empty."""
+        return ("",)
+
+    def schema(self, port: int) -> pa.Schema:
+        raise NotImplementedError
+
+    def progress(self, port: int, marks: Sequence[Marks]) -> dict[str, int]:
+        """The low-water marks of an output port, given those of every input."""
+        raise NotImplementedError
+
+    def progressing(self, port: int) -> tuple[str, ...]:
+        """The attributes that an output port makes progress on."""
+        return self._progressing[port]
+
+    @cached_property
+    def _progressing(self) -> tuple[tuple[str, ...], ...]:
+        unknown = [dict.fromkeys(i.progressing, BEGINNING) for i in self.inputs]
+        return tuple(tuple(self.progress(port, unknown)) for port in range(len(self.ports)))
+
+    def required(self, port_columns: Sequence[frozenset[str]]) -> tuple[frozenset[str], ...]:
+        """The columns needed of every input when these columns of the outputs are needed."""
+        raise NotImplementedError
+
+    def describe(self) -> str:
+        """The box in one line, for explain."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class Source(Box):
+    """An input of the network, with its late stream and its error stream."""
+
+    tuples: pa.Schema
+    on: str
+    connector: Connector
+    policy: Policy
+    late: str = "route"
+
+    kind: ClassVar[str] = "source"
+    LATE: ClassVar[int] = 1
+    ERRORS: ClassVar[int] = 2
+
+    @property
+    def ports(self) -> tuple[str, ...]:
+        return ("", "late", "errors")
+
+    @property
+    def on_type(self) -> pa.DataType:
+        return self.tuples.field(self.on).type
+
+    def schema(self, port: int) -> pa.Schema:
+        return REJECT_SCHEMA if port == self.ERRORS else self.tuples
+
+    def progress(self, port: int, marks: Sequence[Marks]) -> dict[str, int]:
+        # Late tuples and broken records come in no order that anything is known of, until the input has ended.
+        return {self.on: BEGINNING} if port == 0 else {}
+
+    def required(self, port_columns: Sequence[frozenset[str]]) -> tuple[frozenset[str], ...]:
+        return ()
+
+    def describe(self) -> str:
+        return f"{self.connector.describe()}, on {self.on}, {self.policy.describe()}, late={self.late}"
+
+
+@dataclass(frozen=True)
+class Filter(Box):
+    """SQuAl Filter: m predicates, m + 1 outputs; a tuple leaves by the first predicate it satisfies, or by the last port."""
+
+    predicates: tuple[Expression, ...]
+    rest: bool = True
+    """Whether the (m+1)st output exists; `where` has only the first."""
+
+    kind: ClassVar[str] = "filter"
+
+    @property
+    def ports(self) -> tuple[str, ...]:
+        if not self.rest:
+            return tuple(str(i + 1) for i in range(len(self.predicates))) if len(self.predicates) > 1 else ("",)
+        return tuple(str(i + 1) for i in range(len(self.predicates) + 1))
+
+    def schema(self, port: int) -> pa.Schema:
+        return self.inputs[0].schema
+
+    def progress(self, port: int, marks: Sequence[Marks]) -> dict[str, int]:
+        return dict(marks[0])
+
+    def required(self, port_columns: Sequence[frozenset[str]]) -> tuple[frozenset[str], ...]:
+        used = frozenset(c for p in self.predicates for c in p.columns)
+        return (used.union(*port_columns),)
+
+    def describe(self) -> str:
+        return " | ".join(p.text for p in self.predicates)
+
+
+@dataclass(frozen=True)
+class Map(Box):
+    """SQuAl Map: every output attribute is an expression of the input tuple."""
+
+    outputs: tuple[tuple[str, Expression], ...]
+
+    kind: ClassVar[str] = "map"
+
+    def schema(self, port: int) -> pa.Schema:
+        return self._schema
+
+    @cached_property
+    def _schema(self) -> pa.Schema:
+        return pa.schema([pa.field(name, e.type) for name, e in self.outputs])
+
+    @cached_property
+    def carried(self) -> tuple[tuple[str, str, Progression], ...]:
+        """(output attribute, input attribute, how its marks are mapped) for every output that still progresses."""
+        source = self.inputs[0]
+        found = []
+        for name, expression in self.outputs:
+            for attribute in source.progressing:
+                how = progression(expression, attribute, source.schema)
+                if how is not None:
+                    found.append((name, attribute, how))
+        return tuple(found)
+
+    def progress(self, port: int, marks: Sequence[Marks]) -> dict[str, int]:
+        return {name: how.apply(marks[0][attribute]) for name, attribute, how in self.carried}
+
+    def required(self, port_columns: Sequence[frozenset[str]]) -> tuple[frozenset[str], ...]:
+        return (frozenset(c for name, e in self.outputs if name in port_columns[0] for c in e.columns),)
+
+    def describe(self) -> str:
+        return ", ".join(name if e.text == name else f"{name}={e.text}" for name, e in self.outputs)
+
+
+@dataclass(frozen=True)
+class Union(Box):
+    """SQuAl Union, order-agnostic: tuples pass through, progress is the minimum over the inputs (oop.md A.2.1)."""
+
+    kind: ClassVar[str] = "union"
+
+    def __post_init__(self) -> None:
+        first = self.inputs[0]
+        for other in self.inputs[1:]:
+            if set(other.schema) != set(first.schema):
+                raise QueryError(
+                    "the inputs of a union differ in their schemas",
+                    box=self.name,
+                    expected=f"{_columns(first.schema)} (of '{first.name}')",
+                    found=f"{_columns(other.schema)} (of '{other.name}')",
+                    hint="give the streams the same attributes and types with map()",
+                )
+
+    def schema(self, port: int) -> pa.Schema:
+        return self.inputs[0].schema
+
+    def progress(self, port: int, marks: Sequence[Marks]) -> dict[str, int]:
+        shared = [a for a in marks[0] if all(a in m for m in marks)]
+        return {a: min(m[a] for m in marks) for a in shared}
+
+    def required(self, port_columns: Sequence[frozenset[str]]) -> tuple[frozenset[str], ...]:
+        return tuple(port_columns[0] for _ in self.inputs)
+
+    def describe(self) -> str:
+        return " + ".join(i.name for i in self.inputs)
+
+
+@dataclass(frozen=True)
+class Aggregate(Box):
+    """SQuAl Aggregate over windows of a progressing attribute, order-agnostic (oop.md 5.2, A.2.2)."""
+
+    aggregation: Aggregation
+    outputs: tuple[tuple[str, str], ...]
+    on: str
+    window: Window
+    by: tuple[str, ...] = ()
+
+    kind: ClassVar[str] = "aggregate"
+
+    def schema(self, port: int) -> pa.Schema:
+        source = self.inputs[0].schema
+        keys = [source.field(name) for name in (self.on, *self.by)]
+        return pa.schema([*keys, *self.aggregation.output_schema])
+
+    def progress(self, port: int, marks: Sequence[Marks]) -> dict[str, int]:
+        return {self.on: self.window.output_mark(marks[0][self.on])}
+
+    def required(self, port_columns: Sequence[frozenset[str]]) -> tuple[frozenset[str], ...]:
+        return (frozenset((self.on, *self.by, *self.aggregation.columns)),)
+
+    def describe(self) -> str:
+        calls = ", ".join(f"{name}={text}" for name, text in self.outputs)
+        by = f" by {', '.join(self.by)}" if self.by else ""
+        return f"{calls} on {self.on}, size {self.window.size}, advance {self.window.advance}{by}"
+
+
+@dataclass(frozen=True)
+class Output(Box):
+    """Where a stream leaves the network."""
+
+    target: Target
+
+    kind: ClassVar[str] = "output"
+
+    @property
+    def ports(self) -> tuple[str, ...]:
+        return ()
+
+    def schema(self, port: int) -> pa.Schema:
+        return self.inputs[0].schema
+
+    def progress(self, port: int, marks: Sequence[Marks]) -> dict[str, int]:
+        return dict(marks[0])
+
+    def required(self, port_columns: Sequence[frozenset[str]]) -> tuple[frozenset[str], ...]:
+        return (frozenset(self.inputs[0].schema.names),)
+
+    def describe(self) -> str:
+        return self.target.describe()
+
+
+def ended(marks: Marks) -> bool:
+    """Whether these marks say that nothing will follow."""
+    return bool(marks) and all(mark == END for mark in marks.values())
+
+
+def _columns(schema: pa.Schema) -> str:
+    return ", ".join(f"{f.name} {f.type}" for f in schema)

@@ -1,0 +1,116 @@
+"""The DuckDB kernel: SQL over Arrow tables, inside this process and with no view of anything else.
+
+One connection per process, one thread, configuration locked: SQL typed by a user sees the tables it is given and no
+file, variable, extension or setting. Results keep the row order of their input and depend on nothing but the input.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import threading
+from typing import Any, Final
+
+import duckdb
+import pyarrow as pa
+
+from penstock.errors import InternalError, QueryError
+
+TUPLES: Final = "tuples"
+"""The name under which expressions find the tuples of a train."""
+
+_SETTINGS: Final[dict[str, str | bool | int | float | list[str]]] = {
+    "threads": 1,
+    "enable_external_access": False,
+    "python_enable_replacements": False,
+    "autoinstall_known_extensions": False,
+    "autoload_known_extensions": False,
+    "preserve_insertion_order": True,
+    "produce_arrow_string_view": False,
+    "arrow_large_buffer_size": False,
+    # One tuple with a zero in it must not stop a network: `1 // 0` is NULL, and `1.0 / 0` follows IEEE 754.
+    "error_on_division_by_zero": False,
+}
+_KIND: Final = re.compile(r"^(?:[A-Z][A-Za-z]*(?: [A-Z][A-Za-z]*)* Error|Error): ")
+
+# A forked worker must use neither its parent's connection nor its parent's lock, so both are kept by process id.
+_connections: dict[int, tuple[duckdb.DuckDBPyConnection, threading.Lock]] = {}
+
+
+def _connection() -> tuple[duckdb.DuckDBPyConnection, threading.Lock]:
+    """The connection of this process, and the lock that keeps its threads from each other's tables."""
+    pid = os.getpid()
+    found = _connections.get(pid)
+    if found is None:
+        connection = duckdb.connect(":memory:", config=_SETTINGS)
+        connection.execute("SET TimeZone = 'UTC'")
+        connection.execute("SET lock_configuration = true")
+        found = _connections.setdefault(pid, (connection, threading.Lock()))
+    return found
+
+
+def run(sql: str, /, **tables: pa.Table | pa.RecordBatch) -> pa.Table:
+    """The result of one query over the named tables.
+
+    >>> run("SELECT sum(x) AS total FROM t", t=pa.table({"x": [1, 2, 3]}))["total"].to_pylist()
+    [Decimal('6')]
+    """
+    connection, lock = _connection()
+    with lock:
+        try:
+            for name, table in tables.items():
+                connection.register(
+                    name, pa.Table.from_batches([table]) if isinstance(table, pa.RecordBatch) else table
+                )
+            relation = connection.sql(sql)
+            if relation is None:
+                raise InternalError("the kernel runs queries only", found=sql)
+            return _plain(relation.to_arrow_table())
+        except duckdb.Error as error:
+            raise QueryError(_reason(error)) from error
+        finally:
+            # The connection refers to what is registered: let go of it, or its memory stays.
+            for name in tables:
+                connection.unregister(name)
+
+
+def types(select_list: str, schema: pa.Schema) -> pa.Schema:
+    """The schema of `SELECT <select_list> FROM tuples` over tuples of `schema`.
+
+    >>> types("x / 2 AS half, s", pa.schema({"x": pa.int64(), "s": pa.string()}))
+    half: double
+    s: string
+    """
+    return run(f"SELECT {select_list} FROM {TUPLES}", **{TUPLES: schema.empty_table()}).schema
+
+
+def quote(name: str) -> str:
+    """A name as a quoted SQL identifier.
+
+    >>> quote("src IP")
+    '"src IP"'
+    """
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _reason(error: Exception) -> str:
+    """What DuckDB complains of, without its echo of a query that the user did not write."""
+    text = str(error).split("\n\nLINE ")[0].split("\nLINE ")[0]
+    text = text.split("\n\tCandidate")[0].split("Candidate functions:")[0]
+    return " ".join(_KIND.sub("", text).split()).rstrip(".")
+
+
+def _plain(table: pa.Table) -> pa.Table:
+    """Lists named after their column would make equal types differ, so their items get Arrow's usual name."""
+    if not any(pa.types.is_nested(kind) for kind in table.schema.types):
+        return table
+    fields = [field.with_type(_plain_type(field.type)) for field in table.schema]
+    return table.cast(pa.schema(fields))
+
+
+def _plain_type(kind: Any) -> Any:
+    if pa.types.is_list(kind):
+        return pa.list_(_plain_type(kind.value_type))
+    if pa.types.is_struct(kind):
+        return pa.struct([field.with_type(_plain_type(field.type)) for field in kind])
+    return kind

@@ -1,0 +1,171 @@
+"""Which expressions progress: monotone, non-decreasing functions of one progressing attribute.
+
+If every later tuple has `A >= v` and f never decreases, every later tuple has `f(A) >= f(v)`: so a low-water mark goes
+through a monotone expression by evaluating the expression on the mark itself. (Temporal attributes in Gigascope and
+progressing attributes in out-of-order processing are inferred by the same rule.)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Final
+
+import pyarrow as pa
+from sqlglot import exp
+
+from penstock.algebra import kernel
+from penstock.algebra.expression import Expression, columns_of, parse, resolve, sql_of
+from penstock.algebra.ticks import BEGINNING, END, can_progress, from_ticks, to_ticks
+from penstock.errors import QueryError
+
+_KINDS: Final = exp.DataType.Type
+_KEEP_ORDER: Final = frozenset(
+    {*exp.DataType.INTEGER_TYPES, *exp.DataType.REAL_TYPES, *exp.DataType.TEMPORAL_TYPES}
+    - {_KINDS.TIME, _KINDS.TIMETZ, _KINDS.TIME_NS, _KINDS.BIT}
+)
+"""Types to which numbers, dates and timestamps are cast without changing places."""
+_CONVERSIONS: Final = frozenset({"epoch_us", "epoch_ns", "make_timestamp_ms", "make_timestamp_ns"})
+
+
+@dataclass(frozen=True)
+class Progression:
+    """How the low-water mark of an attribute becomes the low-water mark of an expression of it."""
+
+    attribute: str
+    source: pa.DataType
+    """Type of the attribute."""
+    result: pa.DataType
+    """Type of the expression."""
+    sql: str | None
+    """The expression, or None where it is the attribute itself."""
+
+    def apply(self, tick: int) -> int:
+        """The low-water mark of the expression, in its ticks, when that of the attribute is `tick`."""
+        if self.sql is None or tick in (BEGINNING, END):
+            return tick
+        low, high = _range(self.source)
+        tick = min(max(tick, low), high)
+        found = _value(self, tick)
+        if found is not None:
+            return found
+        # Where a monotone function is defined is an interval, so one defined point says on which side the mark is.
+        for known in (0, high, low):
+            if _value(self, known) is not None:
+                return min(_range(self.result)[1], END - 1) if tick > known else BEGINNING
+        return BEGINNING
+
+
+def progression(expression: Expression, attribute: str, schema: pa.Schema) -> Progression | None:
+    """How `expression` progresses when `attribute` does, or None if it does not.
+
+    >>> from penstock.algebra.expression import bind
+    >>> schema = pa.schema({"ts": pa.int64()})
+    >>> progression(bind("ts / 60", schema), "ts", schema).apply(125)
+    2
+    >>> progression(bind("ts % 60", schema), "ts", schema) is None
+    True
+    """
+    source = schema.field(attribute).type
+    if expression.columns != (attribute,) or not can_progress(expression.type) or not can_progress(source):
+        return None
+    if expression.column is not None:
+        return Progression(attribute, source, expression.type, None)
+    if not _monotone(resolve(parse(expression.text, what="expression"), schema, what="expression")):
+        return None
+    return Progression(attribute, source, expression.type, expression.sql)
+
+
+def _monotone(node: exp.Expr) -> bool:
+    """Whether a tree over one column never decreases, and never is NULL, where that column is not NULL."""
+    match node:
+        case exp.Column():
+            return True
+        case exp.Paren():
+            return _monotone(node.this)
+        case exp.Add():
+            return _shifted(node.left, node.right) or _shifted(node.right, node.left)
+        case exp.Sub():
+            return _shifted(node.left, node.right)
+        case exp.Mul():
+            return _scaled(node.left, node.right) or _scaled(node.right, node.left)
+        case exp.Div() | exp.IntDiv():
+            return _scaled(node.left, node.right)
+        case exp.TryCast():
+            return False  # NULL where the value does not fit
+        case exp.Cast():
+            return node.to.this in _KEEP_ORDER and _monotone(node.this)
+        case exp.TimestampTrunc() | exp.DateTrunc():
+            return not columns_of(node.args["unit"]) and _monotone(node.this)
+        case exp.DateBin():
+            origin = [part for key, part in node.args.items() if key not in ("this", "expression") and part]
+            return _constant(node.this) is not None and all(map(_shift, origin)) and _monotone(node.expression)
+        case exp.AtTimeZone():
+            # Other zones set their clocks back once a year, and local time with them.
+            return _constant(node.args["zone"]) == "UTC" and _monotone(node.this)
+        case exp.Greatest() | exp.Least():
+            parts = [node.this, *node.expressions]
+            moving = [part for part in parts if columns_of(part)]
+            return all(map(_monotone, moving)) and all(_constant(p) is not None for p in parts if p not in moving)
+        case exp.Anonymous() if node.name.lower() in _CONVERSIONS and len(node.expressions) == 1:
+            return _monotone(node.expressions[0])
+        case exp.Floor() | exp.Ceil() | exp.Round() | exp.Trunc() | exp.TimeToUnix() | exp.UnixToTime():
+            others = [part for part in node.iter_expressions() if part is not node.this]
+            return all(_constant(part) is not None for part in others) and _monotone(node.this)
+    return False
+
+
+def _shifted(moving: exp.Expr, fixed: exp.Expr) -> bool:
+    return bool(columns_of(moving)) and _shift(fixed) and _monotone(moving)
+
+
+def _shift(fixed: exp.Expr) -> bool:
+    """Whether adding a constant keeps order. Months do not: the 30th at noon and the 31st at dawn become the 28th."""
+    value = _constant(fixed)
+    return value is not None and getattr(value, "months", 0) == 0
+
+
+def _scaled(moving: exp.Expr, fixed: exp.Expr) -> bool:
+    value = _constant(fixed)
+    return bool(columns_of(moving)) and isinstance(value, int | float) and value > 0 and _monotone(moving)
+
+
+def _constant(node: exp.Expr) -> Any:
+    """The value of a tree without columns, None for any other."""
+    if columns_of(node):
+        return None
+    sql = sql_of(node)
+    try:
+        kind = kernel.types(f"{sql} AS value", pa.schema({"row": pa.bool_()})).field(0).type
+        # Decimals and integers of any width are only compared with zero, so a double will do.
+        number = pa.types.is_decimal(kind) or pa.types.is_integer(kind)
+        found = kernel.run(f"SELECT CAST({sql} AS DOUBLE) AS value" if number else f"SELECT {sql} AS value")
+    except QueryError:
+        return None
+    return found["value"][0].as_py()
+
+
+def _range(kind: pa.DataType) -> tuple[int, int]:
+    """The ticks that a column of this type can hold; DuckDB takes the outermost dates and times for infinities."""
+    if pa.types.is_date32(kind):
+        return -(2**31) + 2, 2**31 - 2
+    if not pa.types.is_integer(kind):
+        return BEGINNING + 2, END - 1
+    if pa.types.is_unsigned_integer(kind):
+        return 0, min(2**kind.bit_width - 1, END)
+    return -(2 ** (kind.bit_width - 1)), 2 ** (kind.bit_width - 1) - 1
+
+
+@lru_cache(maxsize=4096)
+def _value(progression: Progression, tick: int) -> int | None:
+    """The tick of the expression at one tick of the attribute, None where it has no value."""
+    column = from_ticks(pa.array([tick], pa.int64()), progression.source)
+    try:
+        found = kernel.run(
+            f"SELECT {progression.sql} AS value FROM {kernel.TUPLES}",
+            **{kernel.TUPLES: pa.table({progression.attribute: column})},
+        )
+        value = to_ticks(found["value"].cast(progression.result))[0].as_py()
+    except (QueryError, pa.ArrowInvalid):
+        return None
+    return None if value is None else min(max(int(value), BEGINNING), END - 1)

@@ -1,0 +1,132 @@
+"""Schemas as people write them: a pyarrow schema, or a mapping of column names to type names."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Final
+
+import pyarrow as pa
+
+from penstock.errors import QueryError
+
+SchemaLike = pa.Schema | Mapping[str, "str | pa.DataType"]
+
+_SIMPLE: Final[dict[str, pa.DataType]] = {
+    "int8": pa.int8(),
+    "int16": pa.int16(),
+    "int32": pa.int32(),
+    "int64": pa.int64(),
+    "uint8": pa.uint8(),
+    "uint16": pa.uint16(),
+    "uint32": pa.uint32(),
+    "uint64": pa.uint64(),
+    "tinyint": pa.int8(),
+    "smallint": pa.int16(),
+    "int": pa.int32(),
+    "integer": pa.int32(),
+    "bigint": pa.int64(),
+    "long": pa.int64(),
+    "float": pa.float32(),
+    "float32": pa.float32(),
+    "real": pa.float32(),
+    "double": pa.float64(),
+    "float64": pa.float64(),
+    "string": pa.string(),
+    "str": pa.string(),
+    "utf8": pa.string(),
+    "text": pa.string(),
+    "varchar": pa.string(),
+    "bool": pa.bool_(),
+    "boolean": pa.bool_(),
+    "binary": pa.binary(),
+    "bytes": pa.binary(),
+    "date": pa.date32(),
+    "date32": pa.date32(),
+    "date64": pa.date64(),
+    "timestamp": pa.timestamp("us"),
+    "datetime": pa.timestamp("us"),
+}
+_PATTERNS: Final = "timestamp[s|ms|us|ns], timestamp[us, UTC], decimal(p, s), list<type>"
+_TIMESTAMP: Final = re.compile(
+    r"timestamp\s*\[\s*(s|ms|us|ns)\s*(?:,\s*(?:tz\s*=\s*)?([\w/+:\-]+)\s*)?\]", re.IGNORECASE
+)
+_DECIMAL: Final = re.compile(r"(?:decimal|decimal128|numeric)\s*\(\s*(\d+)\s*(?:,\s*(-?\d+)\s*)?\)", re.IGNORECASE)
+_LIST: Final = re.compile(r"list\s*<\s*(?:item\s*:\s*)?(.+)>", re.IGNORECASE)
+_DECIMAL_DIGITS: Final = 38  # what 128 bits hold
+
+
+def parse_type(text: str) -> pa.DataType:
+    """The type that a name stands for.
+
+    >>> parse_type("timestamp[us, UTC]"), parse_type("list<int64>"), parse_type("decimal(10, 2)")
+    (TimestampType(timestamp[us, tz=UTC]), ListType(list<item: int64>), Decimal128Type(decimal128(10, 2)))
+    """
+    name = text.strip()
+    if (simple := _SIMPLE.get(name.lower())) is not None:
+        return simple
+    if found := _TIMESTAMP.fullmatch(name):
+        return pa.timestamp(found.group(1).lower(), tz=found.group(2))
+    if found := _DECIMAL.fullmatch(name):
+        digits, scale = int(found.group(1)), int(found.group(2) or 0)
+        if not 1 <= digits <= _DECIMAL_DIGITS:
+            raise QueryError(f"a decimal has 1 to {_DECIMAL_DIGITS} digits", found=repr(text))
+        return pa.decimal128(digits, scale)
+    if found := _LIST.fullmatch(name):
+        return pa.list_(parse_type(found.group(1)))
+    raise QueryError(
+        f"unknown type name {text!r}",
+        expected=f"one of {', '.join(_SIMPLE)}; or {_PATTERNS}",
+        hint="use one of these names, or give a pyarrow type",
+    )
+
+
+def parse_schema(spec: SchemaLike) -> pa.Schema:
+    """A pyarrow schema from what the user gave; metadata and nullability are no part of a stream's schema.
+
+    >>> parse_schema({"ts": "int64", "k": "string"}).names
+    ['ts', 'k']
+    """
+    if isinstance(spec, pa.Schema):
+        schema = pa.schema([pa.field(field.name, field.type) for field in spec])
+    elif isinstance(spec, Mapping):
+        schema = pa.schema([pa.field(_name(name), _type(name, kind)) for name, kind in spec.items()])
+    else:
+        raise QueryError(
+            "a schema cannot be read",
+            expected='a pyarrow schema or a mapping such as {"ts": "int64", "k": "string"}',
+            found=repr(spec),
+        )
+    if not schema.names:
+        raise QueryError("a schema has no columns", expected="at least one column")
+    twice = sorted({name for name in schema.names if schema.names.count(name) > 1})
+    if twice:
+        raise QueryError(
+            f"the schema has more than one column named {', '.join(map(repr, twice))}",
+            expected="every column name once",
+            found=", ".join(schema.names),
+            hint="rename one of them",
+        )
+    return schema
+
+
+def _name(name: object) -> str:
+    if not isinstance(name, str) or not name:
+        raise QueryError("a column name is not a text", expected="a name that is not empty", found=repr(name))
+    return name
+
+
+def _type(column: str, kind: object) -> pa.DataType:
+    if isinstance(kind, pa.DataType):
+        return kind
+    if not isinstance(kind, str):
+        raise QueryError(
+            f"column {column!r} has no type that can be read",
+            expected="a type name or a pyarrow type",
+            found=repr(kind),
+        )
+    try:
+        return parse_type(kind)
+    except QueryError as error:
+        error.what = f"column {column!r}: {error.what}"
+        raise

@@ -1,0 +1,73 @@
+"""Windows on a progressing attribute, and the panes that overlapping windows share.
+
+Window ids follow WID: window `w` covers `[w * advance, w * advance + size)` in ticks, for every integer `w`, negatives
+included. All windows are unions of panes of `gcd(size, advance)` ticks, so a tuple is aggregated once, into its pane,
+however many windows overlap there.
+
+```
+ size 3, advance 2, pane 1      panes  0 1 2 3 4 5 6
+                                w=0    [-----)
+                                w=1        [-----)
+                                w=2            [-----)
+```
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from penstock.algebra.ticks import BEGINNING, END
+from penstock.errors import QueryError
+
+
+@dataclass(frozen=True)
+class Window:
+    """`size` and `advance` in ticks.
+
+    >>> w = Window(3, 2)
+    >>> w.pane, w.start_of(-1), w.first_of_pane(4), w.last_of_pane(4)
+    (1, -2, 1, 2)
+    """
+
+    size: int
+    advance: int
+
+    def __post_init__(self) -> None:
+        for what, value in (("size", self.size), ("advance", self.advance)):
+            if value <= 0:
+                raise QueryError(f"the {what} of a window must be positive", found=str(value))
+
+    @property
+    def pane(self) -> int:
+        """The length of a pane in ticks."""
+        return math.gcd(self.size, self.advance)
+
+    def start_of(self, window: int) -> int:
+        return window * self.advance
+
+    def last_closed(self, lwm: int) -> int:
+        """The last window that a low-water mark closes: the largest w with `w * advance + size <= lwm`.
+
+        >>> Window(60, 60).last_closed(119), Window(60, 60).last_closed(120), Window(3, 2).last_closed(3)
+        (0, 1, 0)
+        """
+        return (lwm - self.size) // self.advance
+
+    def first_of_pane(self, pane: int) -> int:
+        """The first window that contains pane number `pane`."""
+        return -((self.size - (pane + 1) * self.pane) // self.advance)
+
+    def last_of_pane(self, pane: int) -> int:
+        """The last window that contains pane number `pane`; below `first_of_pane` when it falls into a gap."""
+        return (pane * self.pane) // self.advance
+
+    def output_mark(self, lwm: int) -> int:
+        """The low-water mark of window starts: the start of the first window that `lwm` leaves open.
+
+        >>> Window(60, 60).output_mark(125), Window(3, 2).output_mark(3)
+        (120, 2)
+        """
+        if lwm in (BEGINNING, END):
+            return lwm
+        return max(BEGINNING, self.start_of(self.last_closed(lwm) + 1))
