@@ -1,0 +1,105 @@
+"""Input progress policies: from what a shard has delivered to the low-water mark it states.
+
+A policy is frozen and pure; what it needs to remember is in the shard's `Extremes`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import pyarrow as pa
+
+from penstock.algebra.ticks import BEGINNING, END, Duration, duration_ticks
+from penstock.errors import QueryError
+from penstock.progress.extremes import Extremes
+
+
+class Policy(Protocol):
+    """States the low-water mark of one shard of an input."""
+
+    def check(self, kind: pa.DataType) -> None:
+        """Refuse parameters that do not fit the type of the progressing attribute."""
+
+    def low_water_mark(self, seen: Extremes, kind: pa.DataType) -> int:
+        """The strongest punctuation that `seen` justifies, in ticks."""
+
+    def describe(self) -> str:
+        """One phrase, for explain and status."""
+
+
+def _stated(seen: Extremes, deduced: int) -> int:
+    return END if seen.ended else max(deduced, seen.stated)
+
+
+@dataclass(frozen=True)
+class Ordered:
+    """The last value read (ties may follow)."""
+
+    def check(self, kind: pa.DataType) -> None:
+        """Fits every progressing type."""
+
+    def low_water_mark(self, seen: Extremes, kind: pa.DataType) -> int:
+        return _stated(seen, seen.largest)
+
+    def describe(self) -> str:
+        return "ordered"
+
+
+@dataclass(frozen=True)
+class Delayed:
+    """The largest value read, minus the bound: tuples are at most `by` behind the newest.
+
+    >>> Delayed(5).low_water_mark(Extremes(largest=12), pa.int64())
+    7
+    """
+
+    by: Duration
+
+    def check(self, kind: pa.DataType) -> None:
+        if duration_ticks(self.by, kind) < 0:
+            raise QueryError("a delay cannot be negative", found=repr(self.by))
+
+    def low_water_mark(self, seen: Extremes, kind: pa.DataType) -> int:
+        deduced = seen.largest
+        if deduced != BEGINNING:
+            deduced = max(BEGINNING, deduced - duration_ticks(self.by, kind))
+        return _stated(seen, deduced)
+
+    def describe(self) -> str:
+        return f"delayed by {self.by}"
+
+
+@dataclass(frozen=True)
+class Punctuated:
+    """What the source itself says: punctuation elements, or records marked as punctuation by `where`.
+
+    A record for which the SQL predicate `where` holds is no tuple: it states that every later record of its shard
+    has at least its value of the progressing attribute.
+    """
+
+    where: str | None = None
+
+    def check(self, kind: pa.DataType) -> None:
+        """Fits every progressing type."""
+
+    def low_water_mark(self, seen: Extremes, kind: pa.DataType) -> int:
+        return _stated(seen, BEGINNING)
+
+    def describe(self) -> str:
+        return f"punctuated where {self.where}" if self.where else "punctuated"
+
+
+def ordered() -> Ordered:
+    """The input arrives in order of its progressing attribute; equal values may follow."""
+    return Ordered()
+
+
+def delayed(by: Duration) -> Delayed:
+    """Tuples arrive at most `by` behind the largest value read so far."""
+    return Delayed(by)
+
+
+def punctuated(where: str | None = None) -> Punctuated:
+    """The source states its own progress, in punctuation elements or in records for which `where` holds."""
+    return Punctuated(where)
