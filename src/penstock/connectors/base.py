@@ -1,0 +1,113 @@
+"""What an input connector is.
+
+A connector is a frozen, picklable declaration. On the driver it is opened as a *feed*, which decides how far the next
+train reaches (`advance`) and which splits lie between two positions. On a worker it reads a split into chunks. A
+position is a JSON document: it is what the offset of a batch records, so `splits(start, end)` and `read(split)` must
+give the same tuples whenever they are asked again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import pyarrow as pa
+
+from penstock.algebra.rejects import REJECT_SCHEMA
+from penstock.algebra.ticks import BEGINNING
+
+__all__ = ["REJECT_SCHEMA", "Advance", "Chunk", "Connector", "Feed", "Journal", "Limit", "Position", "Split"]
+
+Position = Mapping[str, Any]
+"""How far an input has been read: a JSON document of the connector's own shape."""
+
+
+@dataclass(frozen=True)
+class Limit:
+    """How long the next train may be."""
+
+    rows: int
+    bytes: int
+
+
+@dataclass(frozen=True)
+class Advance:
+    """Where the next train ends; `ended` when nothing can come after it."""
+
+    position: Position
+    ended: bool = False
+
+
+@dataclass(frozen=True)
+class Split:
+    """A part of one shard's data that one task reads. Connectors subclass it with what they need to find the data.
+
+    `seq` grows along the shard for as long as the input lives, so (shard, seq) is arrival order.
+    """
+
+    shard: str
+    seq: int
+    rows: int
+    """An estimate, to share splits out evenly."""
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """A piece of a split: decoded tuples, what could not be decoded, and punctuation found in the data."""
+
+    tuples: pa.RecordBatch
+    rejects: pa.RecordBatch | None = None
+    stated: int = field(default=BEGINNING)
+
+
+class Journal(Protocol):
+    """A durable, append-only list that a feed may keep beside the checkpoint (for example: files discovered)."""
+
+    def entries(self) -> list[dict[str, Any]]:
+        """All entries, oldest first."""
+
+    def append(self, entries: Sequence[Mapping[str, Any]]) -> None:
+        """Add entries; they are durable when this returns."""
+
+
+class Feed(Protocol):
+    """The driver's side of an open input."""
+
+    def start(self) -> Position:
+        """The position before the first tuple."""
+
+    def advance(self, position: Position, limit: Limit) -> Advance:
+        """The end of the next train: `position` itself when there is nothing new."""
+
+    def splits(self, start: Position, end: Position) -> Sequence[Split]:
+        """What lies between two positions, in order of arrival. The same answer whenever it is asked."""
+
+    def close(self) -> None:
+        """Free what the feed holds."""
+
+
+class Connector(Protocol):
+    """A declared input."""
+
+    @property
+    def bounded(self) -> bool:
+        """Whether the input ends by itself."""
+
+    def schema(self) -> pa.Schema | None:
+        """The schema that the data itself shows, or None when the user must give one."""
+
+    def describe(self) -> str:
+        """One phrase, for explain and errors."""
+
+    def shards(self) -> Sequence[str]:
+        """The shards known from the declaration: their low-water mark holds windows back before they deliver."""
+
+    def open(self, schema: pa.Schema, journal: Journal) -> Feed:
+        """Open the input on the driver."""
+
+    def read(self, split: Split, schema: pa.Schema, columns: Sequence[str]) -> Iterator[Chunk]:
+        """Read one split on a worker: chunks of exactly `columns` (in that order) of `schema`.
+
+        The rows of a split come in the same order and cut on every read, whatever columns are asked for.
+        """

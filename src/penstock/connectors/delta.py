@@ -1,0 +1,350 @@
+"""A Delta table as the target of an output: a batch appears at once, exactly once.
+
+Workers write Parquet files into the table's folder, where nobody sees them before the table's log lists them. The
+driver lists all files of a batch in one transaction, which also records (writer, batch) as an application transaction.
+A batch that the log already has is a replay, and is left alone; an empty batch makes no transaction. A data file
+carries a digest of its content in its name: staged again with the same bytes it is the same file, and a file that a
+committed transaction lists is never overwritten with others.
+
+Delta knows fewer types than Arrow. What is wider there is widened (unsigned integers, half floats), times become
+microseconds (with a zone: instants in UTC; without: `timestamp_ntz`), dictionaries become their values; what has no
+place there is refused when the run starts.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import functools
+import hashlib
+import json
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import deltalake
+import pyarrow as pa
+import pyarrow.parquet as pq
+from deltalake.exceptions import CommitFailedError, DeltaError
+from deltalake.transaction import AddAction
+
+from penstock.connectors.targets import (
+    Mode,
+    Receipt,
+    StagedFile,
+    check_fit,
+    check_mode,
+    check_writable,
+    enrol,
+    is_enrolled,
+    writer,
+)
+from penstock.errors import PenstockError, QueryError, WorldError
+from penstock.storage.folder import Folder
+
+if TYPE_CHECKING:
+    from deltalake.transaction import RemoveAction
+
+_ATTEMPTS: Final = 5
+"""Tries of a transaction that others' changes of the table defeat (their appends do not: Delta settles those)."""
+_INDEXED: Final = 32
+"""Columns with statistics, as Delta's own default."""
+_LONGEST_BOUND: Final = 64
+"""Longer strings are no bounds worth a place in the log."""
+_FAILURES: Final = (DeltaError, OSError, ValueError)
+_DEMANDING: Final = (
+    "delta.columnMapping.",
+    "delta.constraints.",
+    "delta.invariants",
+    "delta.generationExpression",
+    "delta.identity.",
+)
+"""Properties of a table or a column that ask a writer for more than adding files."""
+_WIDENED: Final[dict[pa.DataType, pa.DataType]] = {
+    pa.null(): pa.string(),
+    pa.uint8(): pa.int16(),
+    pa.uint16(): pa.int32(),
+    pa.uint32(): pa.int64(),
+    pa.uint64(): pa.decimal128(20, 0),
+    pa.float16(): pa.float32(),
+    pa.date64(): pa.date32(),
+    pa.large_string(): pa.string(),
+    pa.string_view(): pa.string(),
+    pa.large_binary(): pa.binary(),
+    pa.binary_view(): pa.binary(),
+}
+_KEPT: Final = {pa.bool_(), pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.float32(), pa.float64(), pa.string()} | {
+    pa.binary(),
+    pa.date32(),
+}
+
+
+@dataclass(frozen=True)
+class DeltaTarget:
+    """A Delta table. An empty string in a partition column is NULL to Delta."""
+
+    folder: Folder
+    mode: Mode = "append"
+    partition_by: tuple[str, ...] = ()
+
+    def check(self, name: str, schema: pa.Schema, scratch: Folder) -> None:
+        try:
+            stored = delta_schema(schema)
+            self._check_partitions(stored)
+            check_writable(self.folder)
+            table = self._create_or_open(stored)
+            self._check_table(name, table, stored, first=not is_enrolled(scratch))
+        except PenstockError as error:
+            raise error.located(box=name) from error.__cause__
+        enrol(name, schema, scratch)
+
+    def stage(self, batch: int, part: int, table: pa.Table, scratch: Folder) -> Receipt | None:
+        if table.num_rows == 0:
+            return None
+        stored, token = _as_stored(table), writer(scratch).token
+        files = []
+        for index, (values, rows) in enumerate(_partitions(stored, self.partition_by)):
+            content, stats = _encode(rows)
+            digest = hashlib.blake2b(content, digest_size=8).hexdigest()
+            name = f"part-{batch:08d}-{part:04d}-{index:04d}-{token}-{digest}.zstd.parquet"
+            if not self.folder.exists(name):
+                self.folder.write(name, content)
+            files.append(StagedFile(name, rows.num_rows, content.size, values, stats))
+        return Receipt(batch, part, tuple(files))
+
+    def commit(self, batch: int, receipts: Sequence[Receipt], scratch: Folder) -> None:
+        if not receipts:
+            return
+        known = writer(scratch)
+        app = f"penstock-{known.token}"
+        # The log's record of when a file was made; nothing is computed from it.
+        now = time.time_ns() // 1_000_000
+        actions: list[AddAction | RemoveAction] = [
+            AddAction(file.name, file.bytes, dict(file.partition), now, True, file.stats)
+            for receipt in receipts
+            for file in receipt.files
+        ]
+        transaction = deltalake.CommitProperties(app_transactions=[deltalake.Transaction(app, batch)])
+        for attempt in range(1, _ATTEMPTS + 1):
+            try:
+                table = _current(self.folder.path)
+                last = table.transaction_version(app)
+                if last is not None and last >= batch:
+                    return
+                table.create_write_transaction(
+                    actions, "append", table.schema(), list(self.partition_by), commit_properties=transaction
+                )
+                return
+            except CommitFailedError as failure:
+                # Someone changed the table meanwhile: perhaps another life of this run, with this batch. Look again.
+                _open.cache_clear()
+                if attempt == _ATTEMPTS:
+                    raise self._failed(batch, known.output, failure) from failure
+            except _FAILURES as failure:
+                _open.cache_clear()
+                raise self._failed(batch, known.output, failure) from failure
+
+    def describe(self) -> str:
+        by = f", partitioned by {', '.join(self.partition_by)}" if self.partition_by else ""
+        return f"the Delta table {self.folder.path}{by}"
+
+    def _check_partitions(self, stored: pa.Schema) -> None:
+        for column in self.partition_by:
+            if column not in stored.names:
+                raise QueryError(f"unknown partition column '{column}'", expected=f"one of {', '.join(stored.names)}")
+            kind = stored.field(column).type
+            if pa.types.is_nested(kind) or pa.types.is_binary(kind):
+                raise QueryError(f"a Delta table cannot be partitioned by '{column}'", found=str(kind))
+        if len(set(self.partition_by)) == len(stored.names):
+            raise QueryError("all columns are partition columns", expected="one at least that is not")
+
+    def _create_or_open(self, stored: pa.Schema) -> deltalake.DeltaTable:
+        try:
+            if not deltalake.DeltaTable.is_deltatable(self.folder.path):
+                deltalake.DeltaTable.create(
+                    self.folder.path, stored, mode="ignore", partition_by=list(self.partition_by)
+                )
+            _open.cache_clear()
+            return _open(self.folder.path)
+        except _FAILURES as failure:
+            raise WorldError(f"cannot open the Delta table {self.folder.path}", found=_reason(failure)) from failure
+
+    def _check_table(self, name: str, table: deltalake.DeltaTable, stored: pa.Schema, *, first: bool) -> None:
+        place = f"the Delta table {self.folder.path}"
+        if first and self.mode == "new" and table.file_uris():
+            raise QueryError(
+                f"{place} already holds tuples",
+                expected="an empty table, for a run that starts afresh",
+                hint="name another table, or say mode='append' to add to it",
+            )
+        existing = pa.schema(table.schema().to_arrow())
+        # Through Delta's own types and back: both sides then name the inside of lists and maps alike.
+        check_fit(name, place, pa.schema(deltalake.Schema.from_arrow(stored).to_arrow()), existing)
+        partitions = tuple(table.metadata().partition_columns)
+        if partitions != self.partition_by:
+            raise QueryError(
+                f"{place} is partitioned in another way",
+                expected=f"partition_by={list(partitions)}",
+                found=f"partition_by={list(self.partition_by)}",
+            )
+        demands = [key for key in table.metadata().configuration if key.startswith(_DEMANDING)]
+        demands += [
+            f"{key} of '{column.name}'"
+            for column in table.schema().fields
+            for key in column.metadata
+            if key.startswith(_DEMANDING)
+        ]
+        demands += [
+            f"'{column.name}' is NOT NULL"
+            for column in existing
+            if not column.nullable and stored.field(column.name).nullable
+        ]
+        if demands:
+            raise QueryError(
+                f"{place} asks more of a writer than Penstock does",
+                found=", ".join(demands),
+                hint="write to a table without these properties",
+            )
+
+    def _failed(self, batch: int, output: str, failure: Exception) -> WorldError:
+        return WorldError(
+            f"cannot commit batch {batch} to the Delta table {self.folder.path}", box=output, found=_reason(failure)
+        )
+
+
+def delta_type(kind: pa.DataType) -> pa.DataType:
+    """The Arrow type as which a Delta table keeps this one.
+
+    >>> delta_type(pa.uint32()), delta_type(pa.timestamp("ms", "Europe/Paris"))
+    (DataType(int64), TimestampType(timestamp[us, tz=UTC]))
+    """
+    types = pa.types
+    if kind in _KEPT:
+        return kind
+    if kind in _WIDENED:
+        return _WIDENED[kind]
+    if types.is_timestamp(kind):
+        return pa.timestamp("us", "UTC" if kind.tz else None)
+    if types.is_decimal(kind) and kind.precision <= 38:
+        return pa.decimal128(kind.precision, kind.scale)
+    if types.is_dictionary(kind):
+        return delta_type(kind.value_type)
+    if types.is_fixed_size_binary(kind):
+        return pa.binary()
+    if types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):
+        return pa.list_(delta_type(kind.value_type))
+    if types.is_struct(kind):
+        return pa.struct([pa.field(child.name, delta_type(child.type), child.nullable) for child in kind])
+    if types.is_map(kind):
+        return pa.map_(delta_type(kind.key_type), delta_type(kind.item_type))
+    raise QueryError(f"a Delta table has no type for {kind}", hint="cast the column in a map box")
+
+
+def delta_schema(schema: pa.Schema) -> pa.Schema:
+    """The schema as which a Delta table keeps this one."""
+    try:
+        return pa.schema([pa.field(column.name, delta_type(column.type), column.nullable) for column in schema])
+    except QueryError as error:
+        refused = [column.name for column in schema if not _has_delta_type(column.type)]
+        error.found = f"in column {', '.join(refused)}"
+        raise
+
+
+def _has_delta_type(kind: pa.DataType) -> bool:
+    try:
+        delta_type(kind)
+    except QueryError:
+        return False
+    return True
+
+
+def _as_stored(table: pa.Table) -> pa.Table:
+    try:
+        return table.cast(delta_schema(table.schema))
+    except pa.ArrowInvalid as failure:
+        raise QueryError(
+            "a value has no exact form in a Delta table",
+            expected="times on whole microseconds",
+            found=str(failure),
+            hint="truncate the column in a map box",
+        ) from failure
+
+
+def _partitions(table: pa.Table, by: Sequence[str]) -> Iterator[tuple[tuple[tuple[str, str | None], ...], pa.Table]]:
+    """The table cut by the values of its partition columns, which go into the log and not into the files."""
+    if not by:
+        yield (), table
+        return
+    ordered = table.sort_by([(column, "ascending") for column in by])
+    groups = ordered.select(by).group_by(list(by), use_threads=False).aggregate([([], "count_all")])
+    texts = zip(*(_partition_text(groups[column]).to_pylist() for column in by), strict=True)
+    data, start = ordered.drop_columns(list(by)), 0
+    for values, count in zip(texts, groups["count_all"].to_pylist(), strict=True):
+        yield tuple(zip(by, values, strict=True)), data.slice(start, count)
+        start += count
+
+
+def _partition_text(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    if pa.types.is_timestamp(column.type):
+        column = column.cast(pa.timestamp("us"))  # Delta writes instants in UTC, without a Z
+    return column.cast(pa.string())
+
+
+def _encode(table: pa.Table) -> tuple[pa.Buffer, str]:
+    """A Parquet file, and what the log says about it."""
+    sink = pa.BufferOutputStream()
+    with pq.ParquetWriter(sink, table.schema, compression="zstd", store_schema=False) as file:
+        file.write_table(table)
+    content = sink.getvalue()
+    metadata = pq.read_metadata(pa.BufferReader(content))
+    stats: dict[str, Any] = {"numRecords": table.num_rows, "minValues": {}, "maxValues": {}, "nullCount": {}}
+    # A dot in a name could be taken for the path into a struct.
+    flat = [field.name for field in table.schema if not pa.types.is_nested(field.type) and "." not in field.name]
+    position = {metadata.schema.column(at).path: at for at in range(metadata.num_columns)}
+    row_groups = [metadata.row_group(at) for at in range(metadata.num_row_groups)]
+    for name in flat[:_INDEXED]:
+        stats["nullCount"][name] = table[name].null_count
+        found = [group.column(position[name]).statistics for group in row_groups]
+        if all(one is not None and (one.has_min_max or one.num_values == 0) for one in found):
+            bounds = [bound for one in found if one.has_min_max for bound in (one.min, one.max)]
+            least, most = (_bound(min(bounds)), _bound(max(bounds))) if bounds else (None, None)
+            if least is not None and most is not None:
+                stats["minValues"][name], stats["maxValues"][name] = least, most
+    return content, json.dumps(stats, ensure_ascii=False)
+
+
+def _bound(value: Any) -> int | str | None:
+    """A bound as the log writes it; None for types whose bounds readers could take amiss (floats: NaN has no place)."""
+    if isinstance(value, bool | float | bytes):
+        return None
+    if isinstance(value, int):
+        return value
+    if isinstance(value, str):
+        return value if len(value) <= _LONGEST_BOUND else None
+    if isinstance(value, dt.datetime):
+        text = value.replace(tzinfo=None).isoformat(timespec="microseconds")
+        return f"{text}Z" if value.tzinfo else text
+    return value.isoformat() if isinstance(value, dt.date) else None
+
+
+def _reason(failure: Exception) -> str:
+    return str(failure).splitlines()[0]
+
+
+@functools.lru_cache(maxsize=64)
+def _open(path: str) -> deltalake.DeltaTable:
+    return deltalake.DeltaTable(path)
+
+
+def _current(path: str) -> deltalake.DeltaTable:
+    """The table as it is now; kept open, because reading only the news of its log is cheaper than all of it."""
+    table = _open(path)
+    table.update_incremental()
+    return table
+
+
+def delta(path: str, *, mode: Mode = "append", partition_by: str | Sequence[str] = ()) -> DeltaTarget:
+    """A Delta table, created if it is missing."""
+    check_mode(mode)
+    columns = (partition_by,) if isinstance(partition_by, str) else tuple(partition_by)
+    return DeltaTarget(Folder(str(path)), mode, columns)

@@ -1,0 +1,334 @@
+"""`pk.files`: Parquet, Arrow, CSV and JSON lines from a file, a folder, a glob, or a list of those.
+
+The driver lists files and cuts them into parts; what it found is in the journal before any position refers to it, so a
+restart reads the same parts in the same order whatever has happened to the folder since. Arrival order is the order of
+listing, within a listing the order of paths; with lanes, the lanes of a listing take turns part by part, so that none
+of them holds back the low-water mark while another is read to its end.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal
+
+import pyarrow as pa
+
+from penstock.algebra.schema import SchemaLike, parse_schema
+from penstock.connectors.arrow_ipc import ArrowIpc
+from penstock.connectors.base import Advance, Chunk, Journal, Limit, Position, Split
+from penstock.connectors.delimited import CsvOptions, Delimited
+from penstock.connectors.formats import BrokenFileError, Format, Part, Tuning
+from penstock.connectors.json_lines import JsonLines
+from penstock.connectors.parquet import Parquet
+from penstock.connectors.places import Listed, Place, filesystem_of, lane_of, place_of
+from penstock.connectors.rejects import rejected_whole
+from penstock.connectors.text import COMPRESSIONS
+from penstock.errors import InternalError, QueryError, WorldError
+
+Lanes = Literal["folder", "file"]
+
+_SUFFIXES: Final = {
+    "parquet": ("parquet", "pq"),
+    "arrow": ("arrow", "ipc", "feather", "arrows"),
+    "csv": ("csv", "tsv"),
+    "jsonl": ("jsonl", "ndjson", "json"),
+}
+_FORMAT_OF: Final = {suffix: name for name, suffixes in _SUFFIXES.items() for suffix in suffixes}
+_ONE_LANE: Final = "0"
+_FOOTER_READERS: Final = 8  # files looked into at a time: on an object store a footer is a round trip
+
+
+def format_of(path: str) -> str | None:
+    """The format that a file's name tells, through a suffix of compression if there is one.
+
+    >>> format_of("/data/a.csv.gz"), format_of("/data/a.parquet"), format_of("/data/a.txt")
+    ('csv', 'parquet', None)
+    """
+    name = path.rpartition("/")[2].lower()
+    stem, _, last = name.rpartition(".")
+    if last in COMPRESSIONS:
+        text = _FORMAT_OF.get(stem.rpartition(".")[2])
+        return text if text in ("csv", "jsonl") else None
+    return _FORMAT_OF.get(last)
+
+
+@dataclass(frozen=True)
+class FileSplit(Split):
+    """A part of a file; or a broken one, which is read as a reject."""
+
+    path: str
+    size: int
+    format: str
+    at: int
+    end: int
+    bytes: int
+    file: int
+    broken: str | None = None
+
+
+@dataclass(frozen=True)
+class Files:
+    """A declared input of files."""
+
+    paths: tuple[str, ...]
+    format: str | None
+    declared: pa.Schema | None
+    follow: bool
+    lanes: Lanes | None
+    csv: CsvOptions
+    tuning: Tuning
+
+    @property
+    def bounded(self) -> bool:
+        return not self.follow
+
+    def describe(self) -> str:
+        mode = ", followed" if self.follow else ""
+        return f"files {', '.join(self.paths)}{mode}"
+
+    def shards(self) -> Sequence[str]:
+        if self.lanes is None:
+            return (_ONE_LANE,)
+        return () if self.follow else tuple(dict.fromkeys(self.lane(file.path) for file in self.listed()))
+
+    def schema(self) -> pa.Schema:
+        """The declared schema, or that of the first file that can be read."""
+        if self.declared is not None:
+            return self.declared
+        found = self.listed()
+        tried = []
+        for file in found:
+            format_name = self.format or format_of(file.path)
+            try:
+                if format_name is None:
+                    raise BrokenFileError("its name does not tell its format")
+                shown = self.reader(format_name).discover(self.part(file.path, file.size, 0, file.size))
+                return parse_schema(shown)
+            except BrokenFileError as error:
+                tried.append(f"{file.path} {error.reason}")
+        if tried:
+            raise QueryError(
+                f"no file of {', '.join(self.paths)} shows a schema",
+                found="; ".join(tried[:3]),
+                hint="give schema=, or check the files",
+            )
+        looked = ", ".join(place.base for place in self.places())
+        raise QueryError(
+            f"no file matches {', '.join(self.paths)}",
+            found=f"looked in {looked}",
+            hint="give schema= or check the path",
+        )
+
+    def open(self, schema: pa.Schema, journal: Journal) -> FilesFeed:
+        feed = FilesFeed(self, schema, journal)
+        feed.recall()
+        if self.follow:
+            for place in self.places():
+                if place.list(self.files()) is None:
+                    raise _missing(place, self.paths)
+        elif not feed.taken and not feed.take():
+            raise WorldError(
+                f"no file matches {', '.join(self.paths)}",
+                found=f"looked in {', '.join(place.base for place in self.places())}",
+                hint="check the path; follow=True waits for files to come",
+            )
+        return feed
+
+    def read(self, split: Split, schema: pa.Schema, columns: Sequence[str]) -> Iterator[Chunk]:
+        if not isinstance(split, FileSplit):
+            raise InternalError("a split of another connector was given to files", found=repr(split))
+        if split.broken is not None:
+            rows = split.rows if split.rows >= 0 else None
+            yield rejected_whole(split.path, split.broken, rows, schema, columns)
+            return
+        part = self.part(split.path, split.size, split.at, split.end)
+        try:
+            yield from self.reader(split.format).read(part, schema, columns)
+        except BrokenFileError as error:
+            yield rejected_whole(split.path, error.reason, error.rows, schema, columns)
+
+    def files(self) -> Any:
+        return filesystem_of(self.paths[0])[0]
+
+    def part(self, path: str, size: int, at: int, end: int) -> Part:
+        return Part(self.files(), path, size, at, end)
+
+    def reader(self, format_name: str) -> Format:
+        readers: dict[str, Format] = {
+            "parquet": Parquet(),
+            "arrow": ArrowIpc(),
+            "csv": Delimited(self.csv),
+            "jsonl": JsonLines(),
+        }
+        return readers[format_name]
+
+    def places(self) -> list[Place]:
+        return [place_of(path) for path in self.paths]
+
+    def listed(self) -> list[Listed]:
+        """The files there now, by path; places that do not exist have none."""
+        found = [place.list(self.files()) or [] for place in self.places()]
+        return sorted({file.path: file for files in found for file in files}.values(), key=lambda file: file.path)
+
+    def lane(self, path: str) -> str:
+        if self.lanes is None:
+            return _ONE_LANE
+        return path if self.lanes == "file" else lane_of(path, [place.base for place in self.places()])
+
+
+def _missing(place: Place, paths: Sequence[str]) -> WorldError:
+    return WorldError(
+        f"the folder {place.base} does not exist",
+        expected=f"a folder to follow for {', '.join(paths)}",
+        hint="create it, or bring it back, and restart: the run can be resumed from its checkpoint",
+    )
+
+
+@dataclass
+class FilesFeed:
+    """The parts of all files known, in order of arrival.
+
+    A position is `{"seq": parts taken, "file": number of the next part's file in the journal, "at": where it starts}`;
+    `seq` alone decides, the others are for people.
+    """
+
+    connector: Files
+    expected: pa.Schema
+    journal: Journal
+    taken: set[str] = field(default_factory=set)
+    parts: list[FileSplit] = field(default_factory=list)
+
+    def recall(self) -> None:
+        for listing in self.journal.entries():
+            self._add(listing["files"])
+
+    def take(self) -> bool:
+        """List the folder, and journal what is new; whether there was any."""
+        if self.connector.follow:
+            for place in self.connector.places():
+                if place.list(self.connector.files()) is None:
+                    raise _missing(place, self.connector.paths)
+        new = [file for file in self.connector.listed() if file.path not in self.taken]
+        if not new:
+            return False
+        with ThreadPoolExecutor(min(len(new), _FOOTER_READERS)) as pool:
+            entries = list(pool.map(self._look_into, new))
+        # One entry for the listing, so that a crash leaves all of it or nothing.
+        self.journal.append([{"files": entries}])
+        self._add(entries)
+        return True
+
+    def start(self) -> Position:
+        return self._position(0)
+
+    def advance(self, position: Position, limit: Limit) -> Advance:
+        at, rows, size = position["seq"], 0, 0
+        first = at
+        while True:
+            while at < len(self.parts):
+                rows += max(0, self.parts[at].rows)
+                size += self.parts[at].bytes
+                if at > first and (rows > limit.rows or size > limit.bytes):
+                    return Advance(self._position(at))
+                at += 1
+            if not self.connector.follow or not self.take():
+                return Advance(self._position(at), ended=not self.connector.follow)
+
+    def splits(self, start: Position, end: Position) -> Sequence[Split]:
+        return self.parts[start["seq"] : end["seq"]]
+
+    def close(self) -> None:
+        """Holds no open file."""
+
+    def _position(self, at: int) -> Position:
+        if at < len(self.parts):
+            return {"seq": at, "file": self.parts[at].file, "at": self.parts[at].at}
+        return {"seq": at, "file": len(self.taken), "at": 0}
+
+    def _look_into(self, file: Listed) -> dict[str, Any]:
+        connector = self.connector
+        format_name = connector.format or format_of(file.path)
+        entry = {"path": file.path, "size": file.size, "lane": connector.lane(file.path), "format": format_name}
+        try:
+            if format_name is None:
+                raise BrokenFileError("its name does not tell its format: give format=")
+            part = connector.part(file.path, file.size, 0, file.size)
+            cuts = connector.reader(format_name).cuts(part, connector.tuning, self.expected)
+            return {**entry, "cuts": [[cut.at, cut.end, cut.rows, cut.bytes] for cut in cuts]}
+        except BrokenFileError as error:
+            return {**entry, "broken": error.reason, "rows": error.rows}
+
+    def _add(self, entries: Sequence[Mapping[str, Any]]) -> None:
+        lanes: dict[str, list[dict[str, Any]]] = {}
+        for number, entry in enumerate(entries, len(self.taken)):
+            place = {"path": entry["path"], "size": entry["size"], "format": entry["format"] or "", "file": number}
+            lane = lanes.setdefault(entry["lane"], [])
+            if "broken" in entry:
+                known = -1 if entry["rows"] is None else entry["rows"]
+                lane.append({**place, "at": 0, "end": 0, "rows": known, "bytes": 0, "broken": entry["broken"]})
+            else:
+                for at, end, rows, size in entry["cuts"]:
+                    lane.append({**place, "at": at, "end": end, "rows": rows, "bytes": size})
+        self.taken.update(entry["path"] for entry in entries)
+        for turn in itertools.zip_longest(*lanes.values()):
+            for lane_name, spec in zip(lanes, turn, strict=True):
+                if spec is not None:
+                    self.parts.append(FileSplit(shard=lane_name, seq=len(self.parts), **spec))
+
+
+def files(
+    path: str | Sequence[str],
+    format: str | None = None,
+    *,
+    schema: SchemaLike | None = None,
+    follow: bool = False,
+    lanes: Lanes | None = None,
+    delimiter: str | None = None,
+    header: bool = True,
+    null_values: Sequence[str] = ("",),
+    timestamp_formats: Sequence[str] = (),
+    multiline: bool = False,
+    split_rows: int = 1 << 19,
+    split_bytes: int = 16 << 20,
+) -> Files:
+    """Files as an input: Parquet, Arrow, CSV or JSON lines, told by `format` or by the files' suffixes.
+
+    `path` is a file, a folder (with all below it), a glob, or a list of those; URIs reach other file systems.
+    `follow=True` makes a folder that grows an unbounded input: files should be moved there when they are complete.
+    `lanes="folder"` or `"file"` makes each folder or file a shard with its own low-water mark.
+    `delimiter` (a comma, or a tab for .tsv), `header`, `null_values`, `timestamp_formats` and `multiline` are for CSV.
+    """
+    paths = (path,) if isinstance(path, str) else tuple(str(one) for one in path)
+    if not paths:
+        raise QueryError("files needs a path", expected="a file, a folder, a glob or a list of those")
+    # Workers may run in other folders, so a local path is fixed here.
+    paths = tuple(one if "://" in one else filesystem_of(one)[1] for one in paths)
+    kinds = {filesystem_of(one)[0].type_name for one in paths}
+    if len(kinds) > 1:
+        raise QueryError("one input reads from one file system", found=", ".join(sorted(kinds)), hint="use union()")
+    if format is not None and format not in _SUFFIXES:
+        raise QueryError(
+            f"unknown format {format!r}", expected=f"one of {', '.join(_SUFFIXES)}, or None for the suffix"
+        )
+    if lanes not in (None, "folder", "file"):
+        raise QueryError(f"unknown lanes {lanes!r}", expected="'folder', 'file' or None")
+    if split_rows < 1 or split_bytes < 1:
+        raise QueryError("a split has at least one row and one byte", found=f"{split_rows=}, {split_bytes=}")
+    if format is None and len(paths) == 1 and not place_of(paths[0]).pattern and "." in paths[0].rpartition("/")[2]:
+        _tell(paths[0])
+    csv = CsvOptions(delimiter, header, tuple(null_values), tuple(timestamp_formats), multiline)
+    declared = None if schema is None else parse_schema(schema)
+    return Files(paths, format, declared, follow, lanes, csv, Tuning(split_rows, split_bytes))
+
+
+def _tell(path: str) -> None:
+    found = place_of(path).list(filesystem_of(path)[0])
+    if found and found[0].path == filesystem_of(path)[1] and format_of(path) is None:
+        raise QueryError(
+            f"the name of {path} does not tell its format",
+            expected=f"a suffix among {', '.join('.' + suffix for suffix in _FORMAT_OF)}",
+            hint=f"give format=, one of {', '.join(_SUFFIXES)}",
+        )

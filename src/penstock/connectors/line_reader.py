@@ -1,0 +1,120 @@
+"""Lines to tuples: a fast parse of a whole block, and a careful one for blocks in which some line is broken.
+
+Both end in the same parser, so whether a line is accepted does not depend on its neighbours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Final, Protocol
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.connectors.base import Chunk
+from penstock.connectors.fitting import fit_table, one_batch
+from penstock.connectors.formats import BrokenFileError, Part, first_line
+from penstock.connectors.rejects import rejected_whole, rejects
+from penstock.connectors.text import Block, Lines, blocks, count_lines, first_line_number, joined, lines_of
+
+_RECORD_CHARACTERS: Final = 10_000  # how much of a broken line the error stream keeps
+
+
+class LineParser(Protocol):
+    """A format in which a line is a record."""
+
+    def parse(self, data: pa.Buffer) -> pa.Table:
+        """All lines at once, as columns that can be cast to the schema; raises ArrowInvalid if any line is broken."""
+
+    def suspects(self, texts: pa.Array) -> Mapping[int, str]:
+        """Lines that `parse` is sure to refuse, and why; it may miss some."""
+
+    def cast(self, table: pa.Table, schema: pa.Schema) -> tuple[pa.Table, Mapping[int, str]]:
+        """Parsed columns as those of the schema, without the rows that do not fit; and why these do not."""
+
+
+def read_lines(
+    part: Part, parser: LineParser, schema: pa.Schema, columns: Sequence[str], begin: int, lines_before: int
+) -> Iterator[Chunk]:
+    """The lines of a part as chunks, one per block."""
+    try:
+        for block in blocks(part, begin, lines_before):
+            yield _chunk(part, block, parser, schema, columns)
+    except BrokenFileError as error:
+        # What could be decompressed has been read; only the rest is lost.
+        yield rejected_whole(part.path, error.reason, error.rows, schema, columns)
+
+
+def _chunk(part: Part, block: Block, parser: LineParser, schema: pa.Schema, columns: Sequence[str]) -> Chunk:
+    lines: Lines | None = None
+    table: pa.Table | None = None
+    bad: dict[int, str] = {}
+    try:
+        table = parser.parse(block.data)
+        if len(table) != count_lines(block):
+            lines = lines_of(block)
+            # More or fewer rows than lines: a quote or a brace runs over a line end.
+            table = table if len(table) == len(lines.texts) else None
+    except (pa.ArrowInvalid, pa.ArrowTypeError):
+        pass
+    if table is None:
+        lines = lines or lines_of(block)
+        bad.update(parser.suspects(lines.texts))
+        good = np.setdiff1d(np.arange(len(lines.texts)), np.fromiter(bad, np.int64, len(bad)))
+        tables = _halve(lines.texts, good, parser.parse, bad)
+        table = pa.concat_tables(tables, promote_options="permissive") if tables else None
+    good_rows = None if not bad or lines is None else np.setdiff1d(np.arange(len(lines.texts)), list(bad))
+    if table is None:
+        tuples = pa.RecordBatch.from_pylist([], schema=pa.schema([schema.field(name) for name in columns]))
+    else:
+        fitted, misfits = parser.cast(table, schema)
+        bad.update({int(row if good_rows is None else good_rows[row]): why for row, why in misfits.items()})
+        tuples = one_batch(fitted).select(list(columns))
+    return Chunk(tuples, _refused(part, block, lines, bad) if bad else None)
+
+
+def _refused(part: Part, block: Block, lines: Lines | None, bad: Mapping[int, str]) -> pa.RecordBatch | None:
+    lines = lines or lines_of(block)
+    rows = sorted(bad)
+    raw = lines.texts.take(pa.array(rows, pa.int64())).to_pylist()
+    records = [text.rstrip(b"\r\n").decode(errors="replace")[:_RECORD_CHARACTERS] for text in raw]
+    first = first_line_number(part, block)
+    reasons = [bad[row] for row in rows]
+    if first is not None:
+        return rejects(part.path, [first + int(lines.numbers[row]) for row in rows], records, reasons)
+    ends = np.cumsum([0, *(len(text) for text in lines.texts.to_pylist())])
+    return rejects(
+        part.path,
+        [block.byte + int(ends[row]) for row in rows],
+        records,
+        [f"{reason} (the position is the byte: the line is too far into the file to be counted)" for reason in reasons],
+    )
+
+
+def _halve(
+    texts: pa.Array,
+    rows: np.ndarray[tuple[int], np.dtype[np.int64]],
+    parse: Callable[[pa.Buffer], pa.Table],
+    bad: dict[int, str],
+) -> list[pa.Table]:
+    """Parse the given lines; if that fails, in halves, until the broken lines stand alone."""
+    if not len(rows):
+        return []
+    try:
+        table = parse(joined(texts.take(pa.array(rows))))
+        if len(table) == len(rows):
+            return [table]
+        reason = f"is {len(table)} records, expected one to a line"
+    except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
+        reason = first_line(error)
+    if len(rows) == 1:
+        bad[int(rows[0])] = reason
+        return []
+    half = len(rows) // 2
+    return [*_halve(texts, rows[:half], parse, bad), *_halve(texts, rows[half:], parse, bad)]
+
+
+def cast_table(table: pa.Table, schema: pa.Schema, formats: Sequence[str] = ()) -> tuple[pa.Table, Mapping[int, str]]:
+    """The cast that text formats share."""
+    fitted, misfits = fit_table(table, schema, formats)
+    return fitted, {misfit.row: misfit.reason for misfit in misfits}

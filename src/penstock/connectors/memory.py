@@ -1,0 +1,288 @@
+"""`pk.memory`: a scripted input, for tests, examples and the papers' worked tables.
+
+Elements are rows and punctuation, delivered `train` at a time. A row that does not fit the schema goes to the error
+stream. With `shard_by` each value of a column is a shard of its own; punctuation that names the value of that column
+speaks for its shard, other punctuation for all shards.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.algebra.schema import SchemaLike, parse_schema
+from penstock.algebra.ticks import BEGINNING, can_progress, tick_of
+from penstock.connectors.base import Advance, Chunk, Journal, Limit, Position, Split
+from penstock.connectors.fitting import Misfit, fit_table, one_batch
+from penstock.connectors.rejects import rejects
+from penstock.errors import InternalError, QueryError
+
+_SPLIT_ELEMENTS: Final = 1 << 18  # enough to be worth a task, few enough for two tasks to share a long train
+_ORIGIN: Final = "memory"
+
+
+@dataclass(frozen=True)
+class PunctuationElement:
+    """Punctuation among the elements of a scripted input: the attribute and its value."""
+
+    value: tuple[tuple[str, Any], ...]
+
+    def __repr__(self) -> str:
+        return f"punctuation({', '.join(f'{name}={value!r}' for name, value in self.value)})"
+
+
+def punctuation(**value: Any) -> PunctuationElement:
+    """States that every later tuple has at least this value of the attribute.
+
+    >>> punctuation(ts=5)
+    punctuation(ts=5)
+    """
+    if not value:
+        raise QueryError("punctuation states nothing", expected="an attribute and a value, such as punctuation(ts=5)")
+    return PunctuationElement(tuple(value.items()))
+
+
+@dataclass(frozen=True)
+class MemorySplit(Split):
+    """Elements `[start, stop)`; those of one shard alone if the input is sharded."""
+
+    start: int
+    stop: int
+
+
+@dataclass(frozen=True)
+class Memory:
+    """A scripted input."""
+
+    elements: tuple[Any, ...] | pa.Table
+    declared: pa.Schema
+    train: int | None = None
+    shard_by: str | None = None
+
+    @property
+    def bounded(self) -> bool:
+        return True
+
+    def schema(self) -> pa.Schema:
+        return self.declared
+
+    def describe(self) -> str:
+        return f"memory ({len(self.elements)} elements)"
+
+    def shards(self) -> Sequence[str]:
+        if self.shard_by is None:
+            return ("0",)
+        seen = (self._shard_of(at) for at in range(len(self.elements)))
+        return tuple(dict.fromkeys(shard for shard in seen if shard is not None)) or ("0",)
+
+    def open(self, schema: pa.Schema, journal: Journal) -> MemoryFeed:
+        return MemoryFeed(self, tuple(self.shards()))
+
+    def read(self, split: Split, schema: pa.Schema, columns: Sequence[str]) -> Iterator[Chunk]:
+        if not isinstance(split, MemorySplit):
+            raise InternalError("a split of another connector was given to memory", found=repr(split))
+        if isinstance(self.elements, pa.Table):
+            yield from self._read_table(self.elements, split, schema, columns)
+            return
+        places, rows, stated = [], [], BEGINNING
+        for at in range(split.start, split.stop):
+            element = self.elements[at]
+            if self.shard_by is not None and self._shard_of(at) not in (split.shard, None):
+                continue
+            if isinstance(element, PunctuationElement):
+                stated = max(stated, self._tick(element))
+            elif self.shard_by is None or self._shard_of(at) == split.shard:
+                places.append(at)
+                rows.append(element)
+        tuples, misfits = _columns(rows, schema)
+        batch = rejects(
+            _ORIGIN,
+            [places[bad.row] + 1 for bad in misfits],
+            [repr(rows[bad.row]) for bad in misfits],
+            [bad.reason for bad in misfits],
+        )
+        yield Chunk(tuples.select(list(columns)), batch, stated)
+
+    def _read_table(
+        self, table: pa.Table, split: MemorySplit, schema: pa.Schema, columns: Sequence[str]
+    ) -> Iterator[Chunk]:
+        part = table.slice(split.start, split.stop - split.start)
+        numbers = None
+        if self.shard_by is not None:
+            texts = part.column(self.shard_by).cast(pa.string())
+            mine = pc.equal(pc.fill_null(texts, "None"), split.shard)
+            numbers = pc.indices_nonzero(mine).to_pylist()
+            part = part.filter(mine)
+        fitted, misfits = fit_table(part, schema)
+        batch = rejects(
+            _ORIGIN,
+            [split.start + 1 + (numbers[bad.row] if numbers else bad.row) for bad in misfits],
+            [None] * len(misfits),
+            [bad.reason for bad in misfits],
+        )
+        yield Chunk(one_batch(fitted).select(list(columns)), batch)
+
+    def _tick(self, element: PunctuationElement) -> int:
+        value = next((attribute, value) for attribute, value in element.value if attribute != self.shard_by)
+        return tick_of(value[1], self.declared.field(value[0]).type)
+
+    def _shard_of(self, at: int) -> str | None:
+        """The shard of an element; None for punctuation that speaks for all of them."""
+        if self.shard_by is None:
+            return "0"
+        if isinstance(self.elements, pa.Table):
+            return str(self.elements.column(self.shard_by)[at].as_py())
+        element = self.elements[at]
+        if isinstance(element, PunctuationElement):
+            named = dict(element.value)
+            return str(named[self.shard_by]) if self.shard_by in named else None
+        if isinstance(element, Mapping):
+            return str(element.get(self.shard_by))
+        index = self.declared.get_field_index(self.shard_by)
+        return str(element[index]) if isinstance(element, Sequence) and len(element) > index else "None"
+
+
+@dataclass(frozen=True)
+class MemoryFeed:
+    """Positions are `{"at": elements taken}`."""
+
+    connector: Memory
+    known: tuple[str, ...]
+
+    def start(self) -> Position:
+        return {"at": 0}
+
+    def advance(self, position: Position, limit: Limit) -> Advance:
+        # The cut into trains is part of the script, so `limit` has no say in it.
+        total = len(self.connector.elements)
+        at = min(total, position["at"] + (self.connector.train or total))
+        return Advance({"at": at}, ended=at == total)
+
+    def splits(self, start: Position, end: Position) -> Sequence[Split]:
+        first, last = start["at"], end["at"]
+        cuts = [(at, min(last, at + _SPLIT_ELEMENTS)) for at in range(first, last, _SPLIT_ELEMENTS)]
+        return [MemorySplit(shard, low, high - low, low, high) for low, high in cuts for shard in self.known]
+
+    def close(self) -> None:
+        """Holds nothing."""
+
+
+def memory(
+    elements: Sequence[Any] | pa.Table,
+    *,
+    schema: SchemaLike | None = None,
+    train: int | None = None,
+    shard_by: str | None = None,
+) -> Memory:
+    """A scripted, bounded input: rows as tuples or dicts in schema order, and `punctuation(...)` elements.
+
+    `train=n` delivers n elements to a train and one train a batch; without it all elements are one train.
+    """
+    if isinstance(elements, pa.Table):
+        declared = parse_schema(elements.schema if schema is None else schema)
+        missing = [name for name in declared.names if name not in elements.column_names]
+        if missing:
+            raise QueryError(
+                f"the table has no column {', '.join(map(repr, missing))}",
+                expected=", ".join(declared.names),
+                found=", ".join(elements.column_names),
+            )
+    elif schema is None:
+        raise QueryError("memory needs a schema", expected='for example schema={"ts": "int64", "k": "string"}')
+    else:
+        declared, elements = parse_schema(schema), tuple(elements)
+    if train is not None and train < 1:
+        raise QueryError("a train has at least one element", found=f"train={train}")
+    if shard_by is not None and shard_by not in declared.names:
+        raise QueryError(f"no column {shard_by!r} to shard by", expected=f"one of {', '.join(declared.names)}")
+    connector = Memory(elements, declared, train, shard_by)
+    if not isinstance(elements, pa.Table):
+        for element in elements:
+            if isinstance(element, PunctuationElement):
+                _check(element, declared, shard_by)
+    return connector
+
+
+def _check(element: PunctuationElement, schema: pa.Schema, shard_by: str | None) -> None:
+    stating = [(name, value) for name, value in element.value if name != shard_by]
+    for name, _ in stating:
+        if name not in schema.names:
+            raise QueryError(
+                f"{element} states {name!r}, which is not in the schema", expected=f"one of {', '.join(schema.names)}"
+            )
+    if len(stating) != 1:
+        raise QueryError(f"{element} must state one attribute", found=f"{len(stating)} attributes")
+    name, value = stating[0]
+    kind = schema.field(name).type
+    if not can_progress(kind):
+        raise QueryError(f"{element} states {name!r}, which cannot progress", expected="an integer, date or timestamp")
+    try:
+        tick_of(value, kind)
+    except (pa.ArrowInvalid, pa.ArrowTypeError, TypeError, ValueError) as error:
+        raise QueryError(f"{element} has no value of type {kind}", found=str(error)) from error
+
+
+def _columns(rows: Sequence[Any], schema: pa.Schema) -> tuple[pa.RecordBatch, list[Misfit]]:
+    """Rows as columns: all at once if they all fit, one by one only if some do not."""
+    try:
+        return _convert(rows, schema), []
+    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, TypeError, ValueError, OverflowError):
+        pass
+    misfits = [Misfit(at, reason) for at, row in enumerate(rows) if (reason := _misfit(row, schema))]
+    bad = {misfit.row for misfit in misfits}
+    return _convert([row for at, row in enumerate(rows) if at not in bad], schema), misfits
+
+
+def _convert(rows: Sequence[Any], schema: pa.Schema) -> pa.RecordBatch:
+    width, names = len(schema), set(schema.names)
+    plain = []
+    for row in rows:
+        if isinstance(row, Mapping):
+            if row.keys() != names:
+                raise ValueError("other keys")
+            plain.append(tuple(row[name] for name in schema.names))
+        elif isinstance(row, (tuple, list)) and len(row) == width:
+            plain.append(row)
+        else:
+            raise ValueError("other arity")
+    columns = list(zip(*plain, strict=True)) if plain else [()] * width
+    return pa.record_batch(
+        [_array(column, field.type) for column, field in zip(columns, schema, strict=True)], schema=schema
+    )
+
+
+def _array(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
+    if pa.types.is_temporal(kind) and any(isinstance(value, str) for value in values):
+        # Times may be written as text in a script, as in punctuation.
+        return pa.array([pa.scalar(value).cast(kind) if isinstance(value, str) else value for value in values], kind)
+    if pa.types.is_integer(kind) and any(isinstance(value, float) for value in values):
+        # pyarrow would cut the fraction off.
+        raise ValueError("a float is no integer")
+    return pa.array(values, kind)
+
+
+def _misfit(row: Any, schema: pa.Schema) -> str | None:
+    if isinstance(row, Mapping):
+        missing = [name for name in schema.names if name not in row]
+        if missing:
+            return f"has no value for {', '.join(map(repr, missing))}"
+        unknown = [name for name in row if name not in schema.names]
+        if unknown:
+            return f"has unknown columns {', '.join(map(repr, unknown))}"
+        values: Sequence[Any] = [row[name] for name in schema.names]
+    elif not isinstance(row, (tuple, list)):
+        return f"is no row: expected a tuple or a dict, found {type(row).__name__}"
+    elif len(row) != len(schema):
+        return f"has {len(row)} values, expected {len(schema)}"
+    else:
+        values = row
+    for value, field in zip(values, schema, strict=True):
+        try:
+            _array([value], field.type)
+        except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, TypeError, ValueError, OverflowError):
+            return f"column {field.name!r}: {value!r} is no {field.type}"
+    return None
