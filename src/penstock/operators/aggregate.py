@@ -1,0 +1,179 @@
+"""The high-level half of Aggregate: order-agnostic windows closed by punctuation (oop.md 5.2, A.2.2).
+
+Keeps the partial aggregates of every pane that an open window still needs, one slot per pane. When the low-water mark
+passes the end of a window, its panes are merged, its results leave once, and panes that no open window needs are let go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.algebra import kernel
+from penstock.algebra.box import Aggregate, Marks
+from penstock.algebra.kernel import quote
+from penstock.algebra.ticks import BEGINNING, END, from_ticks
+from penstock.operators.base import Departures, Operator, Slots
+from penstock.operators.subaggregate import PANE, PARTIAL, TUPLES, merge_query
+
+WINDOW = "#window"
+
+MERGE_CHUNKS = 8
+"""Chunks that a pane gathers before they are merged into one: bounds the state without rewriting it every batch."""
+
+
+class AggregateOp(Operator):
+    """Receives partial aggregates, not tuples: `receive` is its `process`."""
+
+    def __init__(self, box: Aggregate, slots: Slots) -> None:
+        self._box = box
+        self._slots = slots
+        self._arrived: dict[str, list[pa.Table]] = {}
+        self._parts = (PARTIAL, *(held.name for held in box.aggregation.held))
+        self.released = 0
+        """Tuples whose last window has closed, since this operator was made."""
+
+    def receive(self, part: str, partials: pa.Table) -> None:
+        self._arrived.setdefault(part, []).append(partials)
+
+    def punctuate(self, marks: Sequence[Marks]) -> Departures:
+        window = self._box.window
+        mark, before = marks[0][self._box.on], self._slots.get_mark()
+        arrived = {part: pa.concat_tables(tables) for part, tables in self._arrived.items()}
+        self._arrived = {}
+        if mark > before:
+            # Python integers do not overflow, so the infinities need no special case here.
+            first, last = window.last_closed(before) + 1, window.last_closed(mark)
+            results = self._close(arrived, first, last)
+            self._slots.set_mark(mark)
+            arrived = {part: self._still_needed(tuples, last) for part, tuples in arrived.items()}
+            self._purge(last)
+            if results is not None:
+                yield 0, results
+        self._keep(arrived)
+
+    def open_windows(self, mark: int) -> int:
+        """How many windows hold tuples and wait for punctuation."""
+        window, panes = self._box.window, self._slots.numbers()
+        closed = window.last_closed(mark) if mark != BEGINNING else None
+        spans = [(window.first_of_pane(p), window.last_of_pane(p)) for p in panes]
+        return len({w for lo, hi in spans for w in range(lo if closed is None else max(lo, closed + 1), hi + 1)})
+
+    def _close(self, arrived: dict[str, pa.Table], first: int, last: int) -> pa.Table | None:
+        """The results of the windows first..last that hold any tuple."""
+        window = self._box.window
+        closing = [p for p in self._slots.numbers() if window.first_of_pane(p) <= last]
+        tables: dict[str, pa.Table] = {}
+        for part in self._parts:
+            chunks = [c for p in closing for c in self._slots.chunks(p, part)]
+            chunks += [arrived[part]] if part in arrived else []
+            if chunks:
+                tables[part] = pa.concat_tables(chunks)
+        if PARTIAL not in tables:
+            return None
+        # Clamp the infinities to what the data can reach, so that window numbers fit into 64 bits.
+        panes = pc.min_max(tables[PARTIAL].column(PANE))
+        first = max(first, window.first_of_pane(panes["min"].as_py()))
+        last = min(last, window.last_of_pane(panes["max"].as_py()))
+        if last < first:
+            return None
+        for held in self._box.aggregation.held:
+            keys = [tables[PARTIAL].schema.field(k) for k in (PANE, *self._box.by)]
+            tables.setdefault(held.name, pa.schema([*keys, *held.schema]).empty_table())
+        query = self._close_query(first, last)
+        closed = kernel.run(query, **{_table_name(part): table for part, table in tables.items()})
+        if not closed.num_rows:
+            return None
+        on = self._box.schema(0).field(self._box.on)
+        starts = from_ticks(pc.multiply(closed.column(WINDOW), window.advance), on.type)
+        columns = [starts, *(closed.column(i) for i in range(1, closed.num_columns))]
+        return pa.table(columns, schema=self._box.schema(0))
+
+    def _close_query(self, first: int, last: int) -> str:
+        box, aggregation = self._box, self._box.aggregation
+        keys = [quote(k) for k in (WINDOW, *box.by)]
+        merges = [f"{sql} AS {quote(name)}" for name, sql in aggregation.merges]
+        select = ", ".join([*keys, *merges, f"count(*) AS {quote(TUPLES)}"])
+        with_parts = [
+            f"merged AS (SELECT {select} FROM ({self._in_windows(PARTIAL, first, last)}) GROUP BY {', '.join(keys)})"
+        ]
+        joins = ""
+        for values in aggregation.held:
+            results = ", ".join([*keys, *(f"{sql} AS {quote(name)}" for name, sql in values.results)])
+            source = self._in_windows(values.name, first, last, distinct=values.distinct)
+            with_parts.append(f"{values.name} AS (SELECT {results} FROM ({source}) GROUP BY {', '.join(keys)})")
+            match = " AND ".join(f"merged.{k} IS NOT DISTINCT FROM {values.name}.{k}" for k in keys)
+            joins += f" LEFT JOIN {values.name} ON {match}"
+        out_keys = ", ".join(f"merged.{k} AS {k}" for k in keys)
+        finals = "".join(f", {sql} AS {quote(name)}" for name, sql in aggregation.finals)
+        return f"WITH {', '.join(with_parts)} SELECT {out_keys}{finals} FROM merged{joins} ORDER BY merged.{keys[0]}"
+
+    def _in_windows(self, part: str, first: int, last: int, *, distinct: bool = False) -> str:
+        """Rows of a part, once for every closing window that contains their pane."""
+        window, table = self._box.window, _table_name(part)
+        pane = quote(PANE)
+        if window.size == window.advance:
+            rows = f"SELECT {pane} AS {quote(WINDOW)}, * EXCLUDE ({pane}) FROM {table} WHERE {pane} <= {last}"
+            return f"SELECT DISTINCT * FROM ({rows})" if distinct else rows
+        # In units of panes everything is an exact integer, whatever the unit of the attribute.
+        size, advance = window.size // window.pane, window.advance // window.pane
+        lo = f"-({_floor_division(f'({size} - ({pane} + 1))', advance)})"
+        hi = _floor_division(pane, advance)
+        spread = f"unnest(range(greatest({lo}, {first}), least({hi}, {last}) + 1))"
+        rows = f"SELECT {spread} AS {quote(WINDOW)}, * EXCLUDE ({pane}) FROM {table}"
+        return f"SELECT DISTINCT * FROM ({rows})" if distinct else rows
+
+    def _still_needed(self, tuples: pa.Table, last: int) -> pa.Table:
+        """Without the panes whose last window has closed; their tuples are released."""
+        panes = tuples.column(PANE).to_numpy()
+        window = self._box.window
+        needed = np.floor_divide(panes, window.advance // window.pane) > np.int64(min(max(last, BEGINNING), END))
+        if TUPLES in tuples.column_names:
+            self.released += int(pc.sum(tuples.column(TUPLES).filter(pa.array(~needed))).as_py() or 0)
+        return tuples if needed.all() else tuples.filter(pa.array(needed))
+
+    def _purge(self, last: int) -> None:
+        for pane in self._slots.numbers():
+            if self._box.window.last_of_pane(pane) <= last:
+                counts = [c.column(TUPLES) for c in self._slots.chunks(pane, PARTIAL)]
+                self.released += sum(pc.sum(c).as_py() or 0 for c in counts)
+                self._slots.drop(pane)
+
+    def _keep(self, arrived: dict[str, pa.Table]) -> None:
+        """Add what arrived to the slots of its panes."""
+        for part, tuples in arrived.items():
+            for pane, chunk in by_pane(tuples):
+                if self._slots.count(pane, part) + 1 < MERGE_CHUNKS:
+                    self._slots.append(pane, part, chunk)
+                    continue
+                whole = pa.concat_tables([*self._slots.chunks(pane, part), chunk])
+                if part == PARTIAL:
+                    whole = kernel.run(merge_query(self._box, "tuples"), tuples=whole)
+                elif next(h.distinct for h in self._box.aggregation.held if h.name == part):
+                    whole = kernel.run("SELECT DISTINCT * FROM tuples", tuples=whole)
+                self._slots.replace(pane, part, whole.combine_chunks())
+
+
+def by_pane(tuples: pa.Table) -> list[tuple[int, pa.Table]]:
+    """The rows of each pane, panes ascending, rows in their order."""
+    if not tuples.num_rows:
+        return []
+    panes = tuples.column(PANE).to_numpy()
+    if panes[0] == panes[-1] and (panes == panes[0]).all():
+        return [(int(panes[0]), tuples)]
+    order = np.argsort(panes, kind="stable")
+    tuples, panes = tuples.take(pa.array(order)), panes[order]
+    cuts = [0, *(np.flatnonzero(np.diff(panes)) + 1).tolist(), len(panes)]
+    return [(int(panes[a]), tuples.slice(a, b - a)) for a, b in zip(cuts, cuts[1:], strict=False)]
+
+
+def _floor_division(dividend: str, divisor: int) -> str:
+    """SQL's integer division truncates; windows before the epoch need the floor."""
+    return f"(({dividend} - ((({dividend}) % {divisor} + {divisor}) % {divisor})) // {divisor})"
+
+
+def _table_name(part: str) -> str:
+    return f"part_{part}"

@@ -1,0 +1,21 @@
+"""Map (aurora.md 5.2.1.2): computes new attributes from each tuple. No state."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+import pyarrow as pa
+
+from penstock.algebra.box import Map
+from penstock.algebra.expression import evaluate
+from penstock.operators.base import Departures, Operator
+
+
+class MapOp(Operator):
+    """Computes only the attributes that somebody downstream needs."""
+
+    def __init__(self, box: Map, needed: Collection[str]) -> None:
+        self._outputs = [(name, e) for name, e in box.outputs if name in needed] or list(box.outputs[:1])
+
+    def process(self, slot: int, tuples: pa.Table) -> Departures:
+        yield 0, evaluate(self._outputs, tuples)

@@ -1,0 +1,100 @@
+"""The low-level half of Aggregate (oop.md 6, heartbeat.md's LFTA): reduces tuples to partial aggregates per pane.
+
+It runs where the tuples are, before the exchange, so raw tuples never leave the worker that read them. It keeps the
+tuples of the running train only, and lets go of all of them at its end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.algebra import kernel
+from penstock.algebra.box import Aggregate
+from penstock.algebra.kernel import quote
+from penstock.algebra.ticks import to_ticks
+
+PANE = "#pane"
+PARTIAL = "partial"
+"""The part of an aggregate's traffic and state that holds decomposed aggregates; held values go by their own names."""
+TUPLES = "#tuples"
+"""How many tuples a partial aggregate stands for: the account that shows that none was lost."""
+
+REDUCE_ROWS = 4_194_304
+"""Tuples gathered before they are reduced: one grouping over many tuples beats several followed by a merge."""
+
+
+class SubAggregateOp:
+    """Gathers trains and turns them into partial aggregates: (part, rows) with the columns pane, keys, values."""
+
+    def __init__(self, box: Aggregate) -> None:
+        self._box = box
+        keys = ", ".join(quote(k) for k in (PANE, *box.by))
+        partials = "".join(f", {sql} AS {quote(name)}" for name, sql in box.aggregation.partials)
+        self._reduce = f"SELECT {keys}{partials}, count(*) AS {quote(TUPLES)} FROM tuples GROUP BY {keys}"
+        self._merge = merge_query(box, "tuples")
+        self._held = {
+            held.name: (
+                f"SELECT {'DISTINCT ' if held.distinct else ''}{keys}"
+                + "".join(f", {sql} AS {quote(name)}" for name, sql in held.values)
+                + f" FROM tuples{f' WHERE {held.where}' if held.where else ''}"
+            )
+            for held in box.aggregation.held
+        }
+        self._gathered: list[pa.Table] = []
+        self._rows = 0
+        self._reduced: dict[str, list[pa.Table]] = {PARTIAL: [], **{name: [] for name in self._held}}
+
+    def process(self, tuples: pa.Table) -> None:
+        self._gathered.append(tuples)
+        self._rows += tuples.num_rows
+        if self._rows >= REDUCE_ROWS:
+            self._reduce_gathered()
+
+    def flush(self) -> Iterator[tuple[str, pa.Table]]:
+        """The partial aggregates of everything processed since the last flush."""
+        self._reduce_gathered()
+        for part, tables in self._reduced.items():
+            if not tables:
+                continue
+            merged = tables[0] if len(tables) == 1 else pa.concat_tables(tables)
+            if part == PARTIAL and len(tables) > 1:
+                merged = kernel.run(self._merge, tuples=merged)
+            tables.clear()
+            yield part, merged
+
+    def _reduce_gathered(self) -> None:
+        if not self._rows:
+            self._gathered.clear()
+            return
+        tuples = pa.concat_tables(self._gathered)
+        self._gathered.clear()
+        self._rows = 0
+        panes = pane_numbers(tuples.column(self._box.on), self._box.window.pane)
+        tuples = tuples.append_column(PANE, panes)
+        self._reduced[PARTIAL].append(kernel.run(self._reduce, tuples=tuples))
+        for name, query in self._held.items():
+            kept = kernel.run(query, tuples=tuples)
+            if kept.num_rows:
+                self._reduced[name].append(kept)
+
+
+def pane_numbers(column: pa.ChunkedArray, pane: int) -> pa.Array:
+    """The pane of every tuple: floor division of its ticks, negatives included."""
+    ticks = to_ticks(column)
+    bounds = pc.min_max(ticks)
+    first, last = bounds["min"].as_py() // pane, bounds["max"].as_py() // pane
+    if first == last:
+        return pa.repeat(pa.scalar(first, pa.int64()), len(ticks))
+    return pa.array(np.floor_divide(ticks.to_numpy(), pane))
+
+
+def merge_query(box: Aggregate, table: str) -> str:
+    """Merges partial aggregates of the same pane and group; may be applied any number of times."""
+    keys = ", ".join(quote(k) for k in (PANE, *box.by))
+    merges = "".join(f", {sql} AS {quote(name)}" for name, sql in box.aggregation.merges)
+    count = f"CAST(sum({quote(TUPLES)}) AS BIGINT) AS {quote(TUPLES)}"
+    return f"SELECT {keys}{merges}, {count} FROM {table} GROUP BY {keys}"

@@ -1,0 +1,23 @@
+"""Union (aurora.md 5.2.1.3, oop.md A.2.1): passes tuples through as they come. No state.
+
+Its progress, the minimum over its inputs, is the rule of the logical box.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+import pyarrow as pa
+
+from penstock.algebra.box import Union
+from penstock.operators.base import Departures, Operator
+
+
+class UnionOp(Operator):
+    """Inputs may name their attributes in another order than the first."""
+
+    def __init__(self, box: Union, needed: Collection[str]) -> None:
+        self._columns = [name for name in box.schema(0).names if name in needed]
+
+    def process(self, slot: int, tuples: pa.Table) -> Departures:
+        yield 0, tuples if tuples.column_names == self._columns else tuples.select(self._columns)
