@@ -1,0 +1,44 @@
+"""The plan in words: boxes, stages, the two halves of each Aggregate, and the progress of every arc."""
+
+from __future__ import annotations
+
+from penstock.algebra.box import Aggregate, Output, Port, Source
+from penstock.plan.plan import INTAKE, Plan
+
+
+def explain(plan: Plan) -> str:
+    """The plan, place by place, in the order in which a tuple meets it."""
+    network = plan.network
+    lines = [f"network {network.name}: {len(network.sources)} inputs, {plan.stages} stages"]
+    lines += ["", "intake (workers that read; stateless boxes run wherever their tuples are)"]
+    for box in network.boxes:
+        if isinstance(box, Aggregate | Output):
+            continue
+        lines.append(f"  {box.kind} {box.name}{_inputs(box.inputs)}: {box.describe()}")
+        if isinstance(box, Source):
+            lines.append(f"    reads {', '.join(n for n in box.tuples.names if n in plan.columns[box.name])}")
+        lines += [f"    -> {_progress(Port(box, i))}" for i in range(len(box.ports)) if _used(plan, Port(box, i))]
+    for stage in range(INTAKE + 1, plan.stages + 1):
+        lines += ["", f"stage {stage}"]
+        for box in plan.aggregates(stage):
+            keys = f"by {', '.join(box.by)}" if box.by else "in bucket 0, as it has no groups"
+            lines.append(f"  aggregate {box.name}{_inputs(box.inputs)}: {box.describe()}")
+            lines.append(f"    low level: partial aggregates per pane of {box.window.pane} ticks, before the exchange")
+            lines.append(f"    high level: merged {keys}; results leave when {box.on} has passed a window's end")
+            lines.append(f"    -> {_progress(Port(box))}")
+    lines += ["", "outlet"]
+    lines += [f"  output {o.name}{_inputs(o.inputs)}: {o.describe()}" for o in network.outputs if "!" not in o.name]
+    return "\n".join(lines)
+
+
+def _inputs(ports: tuple[Port, ...]) -> str:
+    return f" <- {', '.join(p.name for p in ports)}" if ports else ""
+
+
+def _progress(port: Port) -> str:
+    progress = ", ".join(port.progressing)
+    return f"{port.name}: progress on {progress}" if progress else f"{port.name}: no progress"
+
+
+def _used(plan: Plan, port: Port) -> bool:
+    return any("!" not in arc.consumer.name for arc in plan.network.consumers(port))

@@ -1,0 +1,22 @@
+"""Only the columns that somebody needs are read, computed and carried."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from penstock.algebra.box import Port, Source
+from penstock.plan.plan import Plan
+
+
+def prune_columns(plan: Plan) -> Plan:
+    needed: dict[str, frozenset[str]] = {}
+    for box in reversed(plan.network.boxes):
+        ports = [Port(box, i) for i in range(len(box.ports))]
+        outputs = [needed.get(p.name, frozenset()) for p in ports]
+        needed.update({p.name: columns for p, columns in zip(ports, outputs, strict=True)})
+        if isinstance(box, Source):
+            # Lateness and progress are judged on it, whoever needs it downstream.
+            needed[box.name] = needed[box.name] | {box.on}
+        for port, columns in zip(box.inputs, box.required(outputs), strict=True):
+            needed[port.name] = needed.get(port.name, frozenset()) | columns
+    return replace(plan, columns=needed)
