@@ -1,0 +1,118 @@
+"""The board: one record per batch of how far everything has come.
+
+The outlet posts it when a batch is committed; the intake reads it when it plans the next one, and so do `status()`,
+`progress()` and the summary of a run. Record n follows from record n - 1 and the notes of batch n alone.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any, Final
+
+from penstock.algebra.box import Source
+from penstock.algebra.ticks import BEGINNING, END
+from penstock.progress.extremes import NOTHING, Extremes
+from penstock.runtime.superbox import BoxWork
+from penstock.storage.folder import Folder
+
+_SUFFIX: Final = ".json"
+KEEP_RECORDS: Final = 16
+"""Records kept behind the newest: a replay asks for the one before the batch, people look at a few more."""
+
+
+@dataclass
+class InputCount:
+    """Every tuple of an input, accounted for: `read` = `taken` + `late` + `refused` (+ punctuation records)."""
+
+    read: int = 0
+    taken: int = 0
+    late: int = 0
+    refused: int = 0
+    punctuation: int = 0
+
+
+@dataclass
+class Record:
+    """How far everything has come after a batch."""
+
+    batch: int = -1
+    shards: dict[str, dict[str, Extremes]] = field(default_factory=dict)
+    """What each shard of each input has delivered."""
+    marks: dict[str, dict[str, int]] = field(default_factory=dict)
+    """The low-water marks of every port, by port and attribute."""
+    buckets: dict[str, dict[str, dict[str, int]]] = field(default_factory=dict)
+    """The low-water marks of ports that leave a stage, by port, bucket and attribute."""
+    inputs: dict[str, InputCount] = field(default_factory=dict)
+    boxes: dict[str, BoxWork] = field(default_factory=dict)
+    """Work of every box since the start; held rows and open windows as they are now."""
+    outputs: dict[str, int] = field(default_factory=dict)
+    """Tuples that left by each output since the start."""
+
+    @property
+    def ended(self) -> bool:
+        """Whether every shard of every input has ended."""
+        return bool(self.shards) and all(s.ended for shards in self.shards.values() for s in shards.values())
+
+    def issued(self, source: Source) -> dict[str, int]:
+        """The low-water mark that each shard of an input has stated."""
+        return {
+            shard: source.policy.low_water_mark(seen, source.on_type)
+            for shard, seen in self.shards.get(source.name, {}).items()
+        }
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @staticmethod
+    def from_json(document: Mapping[str, Any]) -> Record:
+        return Record(
+            document["batch"],
+            {i: {s: Extremes(**e) for s, e in shards.items()} for i, shards in document["shards"].items()},
+            document["marks"],
+            document["buckets"],
+            {name: InputCount(**c) for name, c in document["inputs"].items()},
+            {name: BoxWork(**w) for name, w in document["boxes"].items()},
+            document["outputs"],
+        )
+
+
+class Board:
+    """The records of a run, in a folder of its checkpoint."""
+
+    def __init__(self, folder: Folder) -> None:
+        self._folder = folder
+
+    def post(self, record: Record) -> None:
+        self._folder.write(_file(record.batch), json.dumps(record.to_json()).encode())
+        old = record.batch - KEEP_RECORDS
+        if old >= 0:
+            self._folder.delete(_file(old))
+
+    def at(self, batch: int) -> Record:
+        """The record after a batch; an empty one before the first."""
+        if batch < 0:
+            return Record()
+        return Record.from_json(json.loads(self._folder.read(_file(batch)).to_pybytes()))
+
+    def latest(self) -> Record:
+        return self.at(self.newest())
+
+    def newest(self) -> int:
+        """The last batch that was posted; -1 before the first."""
+        numbers = [int(n.removesuffix(_SUFFIX)) for n in self._folder.names() if n.endswith(_SUFFIX)]
+        return max(numbers, default=-1)
+
+
+def source_mark(source: Source, shards: Mapping[str, Extremes]) -> int:
+    """The low-water mark of an input: the minimum over its shards, those known but silent included."""
+    known = set(shards) | set(source.connector.shards())
+    if not known:
+        return BEGINNING
+    marks = [source.policy.low_water_mark(shards.get(s, NOTHING), source.on_type) for s in known]
+    return min(marks, default=END)
+
+
+def _file(batch: int) -> str:
+    return f"{batch:08d}{_SUFFIX}"

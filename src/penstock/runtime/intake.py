@@ -1,0 +1,298 @@
+"""The intake: where tuples enter. The planner decides how far the next train reaches; tasks read it.
+
+```
+ driver   Planner.latest(start) ──> offset: positions, issued low-water marks, tasks
+          Planner.assignments(start, end) ──> one Assignment per task
+ worker   read_assignment: decode ─> refuse NULLs ─> route late tuples ─> stateless boxes ─> low-level aggregates
+                           ─> trains by bucket, and a note with the extremes of every shard
+```
+
+Everything that affects the answer is in the offset, so a batch can be read again to the same rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.algebra import kernel
+from penstock.algebra.box import Port, Source
+from penstock.algebra.expression import bind_predicate, mask
+from penstock.algebra.rejects import REJECT_SCHEMA
+from penstock.algebra.ticks import BEGINNING, tick_text, to_ticks
+from penstock.connectors.base import Chunk, Feed, Limit, Split
+from penstock.connectors.journal import FileJournal
+from penstock.errors import WorldError
+from penstock.plan.plan import INTAKE
+from penstock.progress.extremes import NOTHING, Extremes
+from penstock.runtime.board import Board, InputCount
+from penstock.runtime.job import Job
+from penstock.runtime.superbox import Superbox
+from penstock.runtime.train import OUTLET, Row, buckets_of, note, train
+
+Offset = dict[str, Any]
+ONLY_SHARD = "0"
+
+
+@dataclass(frozen=True)
+class Assignment:
+    """What one task of a batch reads."""
+
+    index: int
+    splits: tuple[tuple[str, Split], ...]
+    issued: Mapping[str, Mapping[str, int]]
+    """The low-water mark that each shard had stated before this batch: what is below it is late."""
+    ended: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """The shards that end with this batch."""
+
+
+class Planner:
+    """The driver's side of all inputs of a network."""
+
+    def __init__(self, job: Job) -> None:
+        self._job = job
+        self._board = Board(job.board)
+        self._feeds: dict[str, Feed] = {}
+
+    def initial(self) -> Offset:
+        inputs = {name: {"position": feed.start(), "ended": False} for name, feed in self._open().items()}
+        return {"inputs": inputs, "issued": {}, "tasks": self._job.settings.tasks}
+
+    def latest(self, start: Offset) -> Offset:
+        """The offset of the next batch: `start` itself when no input has anything new."""
+        feeds = self._open()
+        live = [name for name in feeds if not start["inputs"][name]["ended"]]
+        if not live:
+            return start
+        settings = self._job.settings
+        limit = Limit(max(1, settings.train_rows // len(live)), max(1, settings.train_bytes // len(live)))
+        inputs, moved = dict(start["inputs"]), False
+        for name in live:
+            before = start["inputs"][name]
+            step = feeds[name].advance(before["position"], limit)
+            after = {"position": step.position, "ended": step.ended}
+            moved = moved or after != before
+            inputs[name] = after
+        if not moved:
+            return start
+        record = self._board.latest()
+        issued = {s.name: record.issued(s) for s in self._job.plan.network.sources}
+        return {"inputs": inputs, "issued": issued, "tasks": settings.tasks}
+
+    def assignments(self, start: Offset, end: Offset) -> list[Assignment]:
+        """The work between two offsets, shared out evenly in order of arrival."""
+        if start == end:
+            return []
+        splits: list[tuple[str, Split]] = []
+        ended: dict[str, tuple[str, ...]] = {}
+        for name, feed in self._open().items():
+            before, after = start["inputs"][name], end["inputs"][name]
+            fresh = [(name, split) for split in feed.splits(before["position"], after["position"])]
+            splits += fresh
+            if after["ended"] and not before["ended"]:
+                source = self._source(name)
+                known = {*source.connector.shards(), *end["issued"].get(name, {}), *(s.shard for _, s in fresh)}
+                ended[name] = tuple(sorted(known)) or (ONLY_SHARD,)
+        shares = _share_out(splits, end["tasks"])
+        return [
+            Assignment(i, tuple(share), end["issued"], ended if i == 0 else {}) for i, share in enumerate(shares)
+        ]
+
+    def close(self) -> None:
+        for feed in self._feeds.values():
+            feed.close()
+
+    def _open(self) -> Mapping[str, Feed]:
+        if not self._feeds:
+            for source in self._job.plan.network.sources:
+                folder = self._job.journal(source.name)
+                folder.make()
+                journal = FileJournal(folder.child("journal.jsonl").path)
+                self._feeds[source.name] = source.connector.open(source.tuples, journal)
+        return self._feeds
+
+    def _source(self, name: str) -> Source:
+        return next(s for s in self._job.plan.network.sources if s.name == name)
+
+
+def _share_out(splits: Sequence[tuple[str, Split]], tasks: int) -> list[list[tuple[str, Split]]]:
+    """At most `tasks` contiguous shares of about equal size; one empty share when there is nothing to read."""
+    total = sum(max(1, s.rows) for _, s in splits)
+    shares: list[list[tuple[str, Split]]] = [[]]
+    taken = 0
+    for name, split in splits:
+        if shares[-1] and taken >= total * len(shares) / tasks and len(shares) < tasks:
+            shares.append([])
+        shares[-1].append((name, split))
+        taken += max(1, split.rows)
+    return shares
+
+
+def read_assignment(job: Job, assignment: Assignment, batch: int) -> Iterator[Row]:
+    """On a worker: read the splits of a task into rows for Spark."""
+    intake = Intake(job, batch, assignment.index, assignment.issued)
+    by_name = {s.name: s for s in job.plan.network.sources}
+    for name, shards in assignment.ended.items():
+        for shard in shards:
+            intake.report(name, shard, Extremes(ended=True))
+    for name, split in assignment.splits:
+        intake.take_split(by_name[name], split)
+    yield from intake.rows()
+
+
+class Intake:
+    """One task's way from chunks to rows."""
+
+    def __init__(self, job: Job, batch: int, index: int, issued: Mapping[str, Mapping[str, int]]) -> None:
+        self._job = job
+        self._batch = batch
+        self._index = index
+        self._issued = issued
+        self._superbox = Superbox(job.plan, INTAKE)
+        self._seen: dict[str, dict[str, Extremes]] = {}
+        self._counts: dict[str, InputCount] = {}
+
+    def report(self, source: str, shard: str, seen: Extremes) -> None:
+        shards = self._seen.setdefault(source, {})
+        shards[shard] = shards.get(shard, NOTHING).merge(seen)
+
+    def take_split(self, source: Source, split: Split) -> None:
+        columns = self.columns(source)
+        late: dict[int, pa.Array] = {}
+        origin = str(getattr(split, "path", source.name))
+        for number, chunk in enumerate(source.connector.read(split, source.tuples, columns)):
+            is_late = self.take_chunk(source, split.shard, chunk, origin)
+            if is_late is not None:
+                late[number] = is_late
+        if late:
+            self._route_late(source, split, late, columns)
+
+    def take_whole(self, source: Source, shard: str, tuples: pa.Table) -> None:
+        """Take tuples that have all their columns, so that late ones can be routed at once."""
+        for batch in tuples.to_batches():
+            late = self.take_chunk(source, shard, Chunk(batch), source.name)
+            if late is not None:
+                self._superbox.push(Port(source, Source.LATE), pa.Table.from_batches([batch]).filter(late))
+
+    def columns(self, source: Source) -> list[str]:
+        """The columns to read, in the order of the schema."""
+        needed = set(self._job.plan.columns[source.name])
+        where = getattr(source.policy, "where", None)
+        if where is not None:
+            needed.update(bind_predicate(where, source.tuples).columns)
+        return [name for name in source.tuples.names if name in needed]
+
+    def take_chunk(self, source: Source, shard: str, chunk: Chunk, origin: str) -> pa.Array | None:
+        """Take one chunk; a mask of its late rows if there are any."""
+        count = self._counts.setdefault(source.name, InputCount())
+        if chunk.rejects is not None and chunk.rejects.num_rows:
+            self._refuse(source, count, pa.Table.from_batches([chunk.rejects]))
+        self.report(source.name, shard, Extremes(stated=chunk.stated))
+        tuples = pa.Table.from_batches([chunk.tuples])
+        count.read += tuples.num_rows
+        keep: pa.Array | None = None
+        if tuples.column(source.on).null_count:
+            is_null = pc.is_null(tuples.column(source.on)).combine_chunks()
+            self._refuse(source, count, _null_rejects(tuples.filter(is_null), source, origin), read=False)
+            keep = pc.invert(is_null)
+        marked = self._punctuation(source, shard, tuples, count)
+        if marked is not None:
+            keep = pc.invert(marked) if keep is None else pc.and_not(keep, marked)
+        ticks = to_ticks(tuples.column(source.on))
+        bounds = pc.min_max(ticks if keep is None else ticks.filter(keep))
+        smallest, largest = bounds["min"].as_py(), bounds["max"].as_py()
+        if largest is None:
+            return None
+        issued = self._issued.get(source.name, {}).get(shard, BEGINNING)
+        late = None
+        if smallest < issued:
+            late = pc.less(ticks, issued).combine_chunks()
+            late = late if keep is None else pc.and_(pc.fill_null(late, False), keep)
+            self._count_late(source, count, late, smallest, issued)
+            keep = pc.invert(late) if keep is None else pc.and_not(keep, late)
+        if largest >= issued:
+            self.report(source.name, shard, Extremes(largest=largest))
+        taken = tuples if keep is None else tuples.filter(keep)
+        count.taken += taken.num_rows
+        self._superbox.push(Port(source), taken)
+        return late if late is not None and source.late == "route" else None
+
+    def rows(self) -> Iterator[Row]:
+        """What leaves the task, for the stages and for the outlet."""
+        sender, job = f"intake {self._index:04d}", self._job
+        for seq, leaving in enumerate(self._superbox.departures()):
+            stage = job.plan.stage_of[leaving.box.name]
+            for bucket, tuples in buckets_of(leaving.tuples, leaving.box.by, job.settings.buckets):
+                yield train(stage, bucket, leaving.box.name, leaving.part, sender, seq, tuples)
+        seen = {name: {shard: asdict(e) for shard, e in shards.items()} for name, shards in self._seen.items()}
+        if job.plan.stages:
+            for bucket in range(job.settings.buckets):
+                yield note(1, bucket, sender, {"shards": seen})
+        receipts = job.stage_outputs(self._batch, INTAKE, self._index, self._superbox.leaving)
+        content = {
+            "shards": seen,
+            "inputs": {name: asdict(c) for name, c in self._counts.items()},
+            "boxes": {name: asdict(w) for name, w in self._superbox.work.items()},
+            "receipts": receipts,
+        }
+        yield note(OUTLET, self._index % job.settings.buckets, sender, content)
+
+    def _refuse(self, source: Source, count: InputCount, rejects: pa.Table, *, read: bool = True) -> None:
+        refused = int(pc.sum(pc.fill_null(rejects.column("rows"), 1)).as_py() or 0)
+        count.refused += refused
+        count.read += refused if read else 0
+        self._superbox.push(Port(source, Source.ERRORS), rejects)
+
+    def _punctuation(self, source: Source, shard: str, tuples: pa.Table, count: InputCount) -> pa.Array | None:
+        """A mask of the records that are punctuation, not tuples, if the policy knows such records."""
+        where = getattr(source.policy, "where", None)
+        if where is None:
+            return None
+        marked = pc.equal(mask((bind_predicate(where, source.tuples),), tuples), 0)
+        marked = pc.and_(marked, pc.is_valid(tuples.column(source.on)).combine_chunks())
+        values = to_ticks(tuples.column(source.on).filter(marked))
+        if len(values):
+            count.punctuation += len(values)
+            self.report(source.name, shard, Extremes(stated=pc.max(values).as_py()))
+        return marked
+
+    def _count_late(self, source: Source, count: InputCount, late: pa.Array, smallest: int, issued: int) -> None:
+        number = int(pc.sum(late).as_py())
+        if source.late == "error":
+            raise WorldError(
+                f"{number} late tuple{'s' if number > 1 else ''}, and the input was declared with late='error'",
+                network=self._job.plan.network.name,
+                box=source.name,
+                expected=f"{source.on} >= {tick_text(issued, source.on_type)} ({source.policy.describe()})",
+                found=f"{source.on} = {tick_text(smallest, source.on_type)}",
+                hint="declare a weaker progress policy, or late='route' to have late tuples set aside",
+            )
+        count.late += number
+
+    def _route_late(self, source: Source, split: Split, late: Mapping[int, pa.Array], columns: list[str]) -> None:
+        """Send late tuples to the late stream, whole: a pruned split is read once more with all its columns."""
+        chunks: Iterable[Chunk] = source.connector.read(split, source.tuples, source.tuples.names)
+        for number, chunk in enumerate(chunks):
+            if number in late:
+                tuples = pa.Table.from_batches([chunk.tuples]).filter(late[number])
+                self._superbox.push(Port(source, Source.LATE), tuples)
+
+
+def _null_rejects(tuples: pa.Table, source: Source, origin: str) -> pa.Table:
+    records = kernel.run("SELECT to_json(tuples) AS record FROM tuples", tuples=tuples).column("record")
+    rows = tuples.num_rows
+    reason = f"{source.on} is NULL: a tuple must have its progressing attribute"
+    return pa.table(
+        [
+            pa.repeat(pa.scalar(origin), rows),
+            pa.nulls(rows, pa.int64()),
+            records.cast(pa.string()),
+            pa.repeat(pa.scalar(reason), rows),
+            pa.repeat(pa.scalar(1, pa.int64()), rows),
+        ],
+        schema=REJECT_SCHEMA,
+    )

@@ -1,0 +1,114 @@
+"""A job: everything that the tasks of a run need to know, frozen and picklable; and the layout of its checkpoint."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from penstock.algebra.box import Output
+from penstock.connectors.targets import Receipt
+from penstock.errors import QueryError
+from penstock.plan.plan import Plan
+from penstock.runtime.settings import Settings
+from penstock.runtime.train import hash_probe
+from penstock.storage.folder import Folder
+
+_IDENTITY = "network.json"
+
+
+@dataclass(frozen=True)
+class Job:
+    """A plan, how it is run, and where it keeps what it must remember."""
+
+    plan: Plan
+    settings: Settings
+    checkpoint: Folder
+
+    @property
+    def board(self) -> Folder:
+        return self.checkpoint.child("board")
+
+    @property
+    def spark(self) -> Folder:
+        """Spark's own checkpoint of the query."""
+        return self.checkpoint.child("spark")
+
+    def journal(self, source: str) -> Folder:
+        return self.checkpoint.child("intake", source)
+
+    def state(self, stage: int, bucket: int) -> Folder:
+        return self.checkpoint.child("state", str(stage), str(bucket))
+
+    def scratch(self, output: str) -> Folder:
+        return self.checkpoint.child("outlet", output)
+
+    def stage_outputs(
+        self, batch: int, place: int, index: int, leaving: dict[str, list[pa.Table]]
+    ) -> dict[str, object]:
+        """On a worker: hand the tuples that reached an output to its target; the receipts, as JSON."""
+        receipts: dict[str, object] = {}
+        for output in self.plan.network.outputs:
+            tables = [t.select(output.schema(0).names) for t in leaving.get(output.name, ())]
+            if not tables:
+                continue
+            part = place * self._parts_per_place + index
+            receipt = output.target.stage(batch, part, pa.concat_tables(tables), self.scratch(output.name))
+            if receipt is not None:
+                receipts[output.name] = receipt.to_json()
+        return receipts
+
+    def commit_output(self, output: Output, batch: int, receipts: list[Receipt]) -> None:
+        """On the driver: let the target make the parts of a batch visible."""
+        ordered = sorted(receipts, key=lambda r: r.part)
+        output.target.commit(batch, ordered, self.scratch(output.name))
+
+    @property
+    def _parts_per_place(self) -> int:
+        return 1000
+
+    def prepare(self) -> None:
+        """Claim the checkpoint for this network, or make sure that it is this network's; check all targets."""
+        identity = {
+            "network": self.plan.network.name,
+            "fingerprint": fingerprint(self.plan),
+            "buckets": self.settings.buckets,
+            "hash": hash_probe(),
+        }
+        self.checkpoint.make()
+        if self.checkpoint.exists(_IDENTITY):
+            known = json.loads(self.checkpoint.read(_IDENTITY).to_pybytes())
+            self._check_identity(known, identity)
+        else:
+            self.checkpoint.write(_IDENTITY, json.dumps(identity).encode())
+        for output in self.plan.network.outputs:
+            output.target.check(output.name, output.schema(0), self.scratch(output.name))
+
+    def _check_identity(self, known: dict[str, object], identity: dict[str, object]) -> None:
+        reasons = {
+            "network": "belongs to another network",
+            "fingerprint": "was made by a different version of this network",
+            "buckets": "was made with another number of buckets",
+            "hash": "was made with another version of the kernel, whose groups live in other buckets",
+        }
+        for key, reason in reasons.items():
+            if known.get(key) != identity[key]:
+                raise QueryError(
+                    f"the checkpoint {self.checkpoint.path} {reason}",
+                    network=self.plan.network.name,
+                    expected=str(known.get(key)),
+                    found=str(identity[key]),
+                    hint="run the network as it was, or start with another checkpoint",
+                )
+
+
+def fingerprint(plan: Plan) -> str:
+    """What a checkpoint depends on: every box with its inputs, and its stage. Where outputs go may change."""
+    lines = [
+        f"{b.kind} {b.name} ({', '.join(p.name for p in b.inputs)}) "
+        f"{'' if isinstance(b, Output) else b.describe()} {plan.stage_of.get(b.name, '')}"
+        for b in plan.network.boxes
+    ]
+    return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:16]

@@ -1,0 +1,95 @@
+"""The outlet: where a batch is committed, on the driver, in batch order.
+
+Workers have staged the tuples of every output and sent receipts; the outlet lets each target make them visible, and
+posts the board's record of the batch. Everything is keyed by the batch id and may be done again after a crash.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from typing import Any
+
+from penstock.algebra.box import Marks, Source
+from penstock.algebra.ticks import BEGINNING
+from penstock.connectors.targets import Receipt, Results
+from penstock.progress.extremes import NOTHING, Extremes
+from penstock.runtime.board import Board, InputCount, Record, source_mark
+from penstock.runtime.job import Job
+from penstock.runtime.superbox import BoxWork
+from penstock.runtime.train import Row
+
+PROGRESS_SUFFIX = ".progress.json"
+
+
+class Outlet:
+    """Commits batches, and remembers the record it posted last."""
+
+    def __init__(self, job: Job) -> None:
+        self._job = job
+        self._board = Board(job.board)
+        self._last: Record | None = None
+
+    def commit(self, batch: int, rows: Iterable[Row]) -> Record:
+        """Make a batch visible and post its record."""
+        notes = [row.header["content"] for row in sorted(rows, key=lambda r: str(r.header["from"]))]
+        before = self._last if self._last is not None and self._last.batch == batch - 1 else self._board.at(batch - 1)
+        receipts: dict[str, list[Receipt]] = {}
+        for content in notes:
+            for output, receipt in content["receipts"].items():
+                receipts.setdefault(output, []).append(Receipt.from_json(receipt))
+        for output in self._job.plan.network.outputs:
+            self._job.commit_output(output, batch, receipts.get(output.name, []))
+        record = self._record(batch, before, notes, receipts)
+        self._post_progress(before, record)
+        self._board.post(record)
+        self._last = record
+        return record
+
+    def _record(
+        self, batch: int, before: Record, notes: list[dict[str, Any]], receipts: dict[str, list[Receipt]]
+    ) -> Record:
+        network = self._job.plan.network
+        record = Record.from_json(json.loads(json.dumps(before.to_json())))
+        record.batch = batch
+        for work in record.boxes.values():
+            work.held_rows = work.open_windows = 0
+        for content in notes:
+            for source, seen in content.get("shards", {}).items():
+                shards = record.shards.setdefault(source, {})
+                for shard, extremes in seen.items():
+                    shards[shard] = shards.get(shard, NOTHING).merge(Extremes(**extremes))
+            for source, count in content.get("inputs", {}).items():
+                _add(record.inputs.setdefault(source, InputCount()), count)
+            for box, work in content.get("boxes", {}).items():
+                _add(record.boxes.setdefault(box, BoxWork()), work)
+            for port, marks in content.get("marks", {}).items():
+                record.buckets.setdefault(port, {})[str(content["bucket"])] = marks
+        for output in network.outputs:
+            rows = sum(r.rows for r in receipts.get(output.name, []))
+            record.outputs[output.name] = record.outputs.get(output.name, 0) + rows
+        known: dict[str, Marks] = {s.name: _mark_of(s, record) for s in network.sources}
+        for port, by_bucket in record.buckets.items():
+            attributes = {a for marks in by_bucket.values() for a in marks}
+            known[port] = {a: min(m.get(a, BEGINNING) for m in by_bucket.values()) for a in attributes}
+        record.marks = {port: dict(marks) for port, marks in network.propagate(known).items()}
+        return record
+
+    def _post_progress(self, before: Record, record: Record) -> None:
+        """Punctuation that leaves by an output whose tuples are kept, so that its elements can be listed in order."""
+        for output in self._job.plan.network.outputs:
+            port = output.inputs[0].name
+            marks = record.marks[port]
+            changed = {a: m for a, m in marks.items() if m > before.marks.get(port, {}).get(a, BEGINNING)}
+            if changed and isinstance(output.target, Results):
+                name = f"{record.batch:08d}{PROGRESS_SUFFIX}"
+                self._job.scratch(output.name).write(name, json.dumps(changed).encode())
+
+
+def _mark_of(source: Source, record: Record) -> Marks:
+    return {source.on: source_mark(source, record.shards.get(source.name, {}))}
+
+
+def _add(total: InputCount | BoxWork, more: dict[str, Any]) -> None:
+    for name, value in more.items():
+        setattr(total, name, getattr(total, name) + value)

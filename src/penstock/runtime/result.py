@@ -1,0 +1,132 @@
+"""What a run has produced: tables, elements and counts, read from its checkpoint."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import pyarrow as pa
+
+from penstock.algebra.box import Output, Port
+from penstock.algebra.ticks import BEGINNING, END, from_ticks
+from penstock.connectors.memory import PunctuationElement, punctuation
+from penstock.connectors.targets import Receipt, Results, StagedFile, read_results
+from penstock.errors import QueryError
+from penstock.plan.keep_rejects import errors_output, late_output
+from penstock.progress.extremes import NOTHING
+from penstock.runtime.board import Board, Record
+from penstock.runtime.job import Job
+from penstock.runtime.outlet import PROGRESS_SUFFIX
+
+_PART = "part-"
+
+
+class Result:
+    """The committed results of a run, complete for a run that has ended."""
+
+    def __init__(self, job: Job) -> None:
+        self._job = job
+        self._board = Board(job.board)
+
+    def __getitem__(self, output: str) -> pa.Table:
+        """The tuples of an output, in emission order."""
+        return read_results(self._job.scratch(output), self._receipts(output, self._board.newest()))
+
+    def late(self, source: str) -> pa.Table:
+        """The late tuples of an input."""
+        box = self._source(source)
+        if box.late != "route":
+            raise QueryError(f"late tuples of '{source}' were not kept", found=f"late={box.late!r}", hint="late='route'")
+        return self[late_output(source)]
+
+    def errors(self, source: str) -> pa.Table:
+        """The records of an input that were refused, with the reason."""
+        self._source(source)
+        return self[errors_output(source)]
+
+    def elements(self, output: str) -> list[dict[str, Any] | PunctuationElement]:
+        """Tuples (as dicts) and punctuation of an output as emitted; the end of the stream is punctuation at infinity."""
+        box = self._output(output)
+        newest, scratch = self._board.newest(), self._job.scratch(output)
+        found: list[dict[str, Any] | PunctuationElement] = []
+        for batch in range(newest + 1):
+            receipts = [r for r in self._receipts(output, newest) if r.batch == batch]
+            found += read_results(scratch, receipts).to_pylist() if receipts else []
+            name = f"{batch:08d}{PROGRESS_SUFFIX}"
+            if scratch.exists(name):
+                marks = json.loads(scratch.read(name).to_pybytes())
+                schema = box.schema(0)
+                found.append(punctuation(**{a: _value(m, schema.field(a).type) for a, m in marks.items()}))
+        return found
+
+    def record(self) -> Record:
+        """How far everything has come, and what every box did."""
+        return self._board.latest()
+
+    def progress(self) -> dict[str, dict[str, dict[str, Any]]]:
+        """The low-water mark of every arc and shard: port -> shard ("" for the whole arc) -> attribute -> value.
+
+        The shards of an input are its own; those of what leaves a stage are the buckets.
+        """
+        network, record = self._job.plan.network, self._board.latest()
+        ports = {p.name: p for box in network.boxes for p in (Port(box, i) for i in range(len(box.ports)))}
+        marks: dict[str, dict[str, Mapping[str, int]]] = {}
+        for name, port in ports.items():
+            whole = record.marks.get(name, dict.fromkeys(port.progressing, BEGINNING))
+            marks[name] = {"": whole, **{f"bucket {b}": m for b, m in record.buckets.get(name, {}).items()}}
+        for source in network.sources:
+            known = {s: source.policy.low_water_mark(NOTHING, source.on_type) for s in source.connector.shards()}
+            known.update(record.issued(source))
+            marks[source.name].update({shard: {source.on: mark} for shard, mark in known.items()})
+        return {
+            name: {
+                shard: {a: _value(m, ports[name].schema.field(a).type) for a, m in of_shard.items()}
+                for shard, of_shard in shards.items()
+            }
+            for name, shards in marks.items()
+            if ports[name].progressing
+        }
+
+    def outputs(self) -> list[str]:
+        """The names of the outputs whose tuples are kept."""
+        return [o.name for o in self._job.plan.network.outputs if isinstance(o.target, Results) and "!" not in o.name]
+
+    def _receipts(self, output: str, newest: int) -> list[Receipt]:
+        """What was staged up to the last committed batch; what a batch in flight has staged does not count yet."""
+        target = self._output(output).target
+        if not isinstance(target, Results):
+            raise QueryError(
+                f"the tuples of output '{output}' are not kept: they go to {target.describe()}",
+                hint="read them there, or declare the output without to=",
+            )
+        found = []
+        for name in self._job.scratch(output).names():
+            if name.startswith(_PART):
+                batch, part = (int(n) for n in name.removeprefix(_PART).split(".")[0].split("-"))
+                if batch <= newest:
+                    found.append(Receipt(batch, part, (StagedFile(name, 0, 0),)))
+        return found
+
+    def _output(self, name: str) -> Output:
+        outputs = {o.name: o for o in self._job.plan.network.outputs}
+        if name not in outputs:
+            raise QueryError(
+                f"there is no output '{name}'",
+                network=self._job.plan.network.name,
+                expected=f"one of {', '.join(n for n in outputs if '!' not in n)}",
+            )
+        return outputs[name]
+
+    def _source(self, name: str) -> Any:
+        sources = {s.name: s for s in self._job.plan.network.sources}
+        if name not in sources:
+            raise QueryError(f"there is no input '{name}'", expected=f"one of {', '.join(sources)}")
+        return sources[name]
+
+
+def _value(mark: int, kind: pa.DataType) -> Any:
+    if mark in (BEGINNING, END):
+        return math.inf if mark == END else -math.inf
+    return from_ticks(pa.array([mark], pa.int64()), kind)[0].as_py()

@@ -1,0 +1,111 @@
+"""A stage: per bucket, all boxes that can work on one partitioning, with their state.
+
+A task of batch n opens state version n - 1, takes the trains of its bucket in a fixed order, learns the low-water marks,
+closes what they complete, writes version n, and sends on what leaves: partial aggregates for later stages, progress for
+the next one, receipts and statistics for the outlet. Rows for later places pass through untouched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict
+from typing import Any
+
+from penstock.algebra.box import Aggregate, Marks, Source
+from penstock.algebra.ticks import BEGINNING, END
+from penstock.progress.extremes import NOTHING, Extremes
+from penstock.runtime.board import source_mark
+from penstock.runtime.job import Job
+from penstock.runtime.superbox import Superbox
+from penstock.runtime.train import OUTLET, Row, buckets_of, note, train
+from penstock.storage.state import State
+
+
+def run_stage(job: Job, stage: int, bucket: int, batch: int, rows: Iterable[Row]) -> Iterator[Row]:
+    """On a worker: one bucket of one stage in one batch."""
+    trains: list[Row] = []
+    notes: list[Row] = []
+    for row in rows:
+        if row.stage != stage:
+            yield row
+        elif row.header["kind"] == "train":
+            trains.append(row)
+        else:
+            notes.append(row)
+    state = State(job.state(stage, bucket), batch)
+    superbox = Superbox(job.plan, stage, state.slots)
+    for row in sorted(trains, key=lambda r: r.order):
+        superbox.receive(row.header["box"], row.header["part"], row.tuples())
+    marks = job.plan.network.propagate(_known_marks(job, stage, state.memo, notes))
+    superbox.punctuate(marks)
+    sender = f"stage {stage} bucket {bucket:04d}"
+    for seq, leaving in enumerate(superbox.departures()):
+        target = job.plan.stage_of[leaving.box.name]
+        for to, tuples in buckets_of(leaving.tuples, leaving.box.by, job.settings.buckets):
+            yield train(target, to, leaving.box.name, leaving.part, sender, seq, tuples)
+    yield from _progress_notes(job, stage, bucket, sender, state.memo, marks)
+    receipts = job.stage_outputs(batch, stage, bucket, superbox.leaving)
+    state.save()
+    content = {
+        "boxes": {name: asdict(w) for name, w in superbox.work.items()},
+        "receipts": receipts,
+        "marks": {b.name: marks[b.name] for b in job.plan.aggregates(stage)},
+        "bucket": bucket,
+    }
+    yield note(OUTLET, bucket, sender, content)
+
+
+def _known_marks(job: Job, stage: int, memo: dict[str, Any], notes: list[Row]) -> dict[str, Marks]:
+    """The low-water marks at the entrance of a stage, from what its memo and the notes of this batch say."""
+    if stage == 1:
+        return _source_marks(job, memo, notes)
+    heard: dict[str, dict[str, dict[str, int]]] = memo.setdefault("heard", {})
+    for row in notes:
+        heard.setdefault(row.header["from"], {}).update(row.header["content"]["marks"])
+    silent = len(heard) < job.settings.buckets
+    known: dict[str, Marks] = {}
+    for box in _producers(job, before=stage):
+        attribute = box.on
+        marks = [said.get(box.name, {}).get(attribute, BEGINNING) for said in heard.values()]
+        known[box.name] = {attribute: BEGINNING if silent or not marks else min(marks)}
+    return known
+
+
+def _source_marks(job: Job, memo: dict[str, Any], notes: list[Row]) -> dict[str, Marks]:
+    shards: dict[str, dict[str, dict[str, Any]]] = memo.setdefault("shards", {})
+    for row in notes:
+        for source, seen in row.header["content"]["shards"].items():
+            known = shards.setdefault(source, {})
+            for shard, extremes in seen.items():
+                before = Extremes(**known[shard]) if shard in known else NOTHING
+                known[shard] = asdict(before.merge(Extremes(**extremes)))
+    return {
+        s.name: {s.on: source_mark(s, {k: Extremes(**e) for k, e in shards.get(s.name, {}).items()})}
+        for s in job.plan.network.sources
+    }
+
+
+def _progress_notes(
+    job: Job, stage: int, bucket: int, sender: str, memo: dict[str, Any], marks: Mapping[str, Marks]
+) -> Iterator[Row]:
+    """Tell every bucket of the next stage how far this one has come; nothing when it would only repeat itself."""
+    if stage == job.plan.stages:
+        return
+    rolled = {
+        b.name: {b.on: _rolled_up(marks[b.name][b.on], job.plan.steps[b.name])} for b in _producers(job, before=stage + 1)
+    }
+    if memo.get("sent") == rolled:
+        return
+    memo["sent"] = rolled
+    for to in range(job.settings.buckets):
+        yield note(stage + 1, to, sender, {"marks": rolled})
+
+
+def _producers(job: Job, *, before: int) -> list[Source | Aggregate]:
+    """The boxes whose progress enters a stage from outside: all sources, and the aggregates of earlier stages."""
+    aggregates = [a for stage in range(1, before) for a in job.plan.aggregates(stage)]
+    return [*job.plan.network.sources, *aggregates]
+
+
+def _rolled_up(mark: int, step: int) -> int:
+    return mark if mark in (BEGINNING, END) else mark // step * step

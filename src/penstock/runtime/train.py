@@ -1,0 +1,109 @@
+"""Trains: the unit of flow, and the one row format in which they travel through Spark.
+
+A train is a table of tuples of one arc, with a header, as Arrow IPC bytes in one binary column of one row. A *note* is
+a row without tuples: what a task tells the stages and the outlet of progress, receipts and statistics.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.algebra import kernel
+
+ROW_SCHEMA: Final = pa.schema(
+    [pa.field("bucket", pa.int32()), pa.field("header", pa.string()), pa.field("body", pa.binary())]
+)
+
+OUTLET: Final = -1
+"""The stage number of rows that go to the outlet."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """What Spark moves: to which bucket, of which stage, and a train or a note."""
+
+    bucket: int
+    header: dict[str, Any]
+    body: pa.Buffer | None = None
+
+    @property
+    def stage(self) -> int:
+        return int(self.header["stage"])
+
+    @property
+    def order(self) -> tuple[str, str, str, int]:
+        """The order in which a stage takes its trains, so that a replay computes the same bytes."""
+        h = self.header
+        return (h["box"], h["part"], h["from"], h["seq"])
+
+    def tuples(self) -> pa.Table:
+        return pa.ipc.open_stream(self.body).read_all()
+
+
+def train(stage: int, bucket: int, box: str, part: str, sender: str, seq: int, tuples: pa.Table) -> Row:
+    """A train of partial aggregates for a box of a stage."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, tuples.schema) as stream:
+        stream.write_table(tuples)
+    header = {"kind": "train", "stage": stage, "box": box, "part": part, "from": sender, "seq": seq}
+    return Row(bucket, header, sink.getvalue())
+
+
+def note(stage: int, bucket: int, sender: str, content: dict[str, Any]) -> Row:
+    """What a task tells a stage or the outlet."""
+    return Row(bucket, {"kind": "note", "stage": stage, "from": sender, "content": content})
+
+
+def to_batch(row: Row) -> pa.RecordBatch:
+    """A row as Spark takes it: one row to a record batch, since a body can be large."""
+    body = pa.array([None], pa.binary()) if row.body is None else _binary(row.body)
+    return pa.RecordBatch.from_arrays(
+        [pa.array([row.bucket], pa.int32()), pa.array([json.dumps(row.header)], pa.string()), body], schema=ROW_SCHEMA
+    )
+
+
+def from_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[Row]:
+    """The rows of record batches that Spark hands over."""
+    for batch in batches:
+        buckets, headers = batch.column("bucket").to_pylist(), batch.column("header").to_pylist()
+        bodies = batch.column("body")
+        for i, (bucket, header) in enumerate(zip(buckets, headers, strict=True)):
+            yield Row(bucket, json.loads(header), bodies[i].as_buffer())
+
+
+def buckets_of(tuples: pa.Table, keys: Sequence[str], buckets: int) -> Iterator[tuple[int, pa.Table]]:
+    """The tuples of each bucket: those of one group together, the global group in bucket 0."""
+    if not keys or buckets == 1:
+        yield 0, tuples
+        return
+    hashed = kernel.run(f"SELECT {bucket_sql(keys, buckets)} AS b FROM tuples", tuples=tuples.select(list(keys)))
+    where = hashed.column("b").to_numpy()
+    order = np.argsort(where, kind="stable")
+    sizes = np.bincount(where, minlength=buckets)
+    gathered = tuples.take(pa.array(order)).combine_chunks()
+    at = 0
+    for bucket, size in enumerate(sizes.tolist()):
+        if size:
+            yield bucket, gathered.slice(at, size)
+        at += size
+
+
+def bucket_sql(keys: Sequence[str], buckets: int) -> str:
+    return f"CAST(hash({', '.join(kernel.quote(k) for k in keys)}) % {buckets} AS SMALLINT)"
+
+
+def hash_probe() -> str:
+    """What the kernel's hash makes of some values: it must never change under a checkpoint, or groups would move."""
+    values = "hash(1::BIGINT), hash('a'), hash(NULL::INT), hash(1::BIGINT, 'b'), hash(TIMESTAMP '2000-01-01')"
+    return str(kernel.run(f"SELECT concat_ws(' ', {values}) AS h").column("h")[0].as_py())
+
+
+def _binary(body: pa.Buffer) -> pa.Array:
+    offsets = pa.py_buffer(np.array([0, body.size], np.int32))
+    return pa.Array.from_buffers(pa.binary(), 1, [None, offsets, body])
