@@ -1,0 +1,101 @@
+"""Any streaming Spark DataFrame as an input: it takes the path of the intake in a `mapInArrow` of its own.
+
+Spark records its offsets; what the intake knows from its own offset, the low-water marks issued before the batch, is
+read from the board's record of the batch before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.sql import DataFrame
+from pyspark.sql.pandas.types import to_arrow_schema
+
+from penstock.connectors.base import Advance, Chunk, Feed, Journal, Limit, Position, Split
+from penstock.errors import QueryError
+from penstock.runtime.board import Board
+from penstock.runtime.intake import ONLY_SHARD, Intake
+from penstock.runtime.train import to_batch
+from penstock.spark.carrier import JobTicket, current_batch, wrapped_errors
+
+_TASKS_PER_FRAME = 100
+"""Task numbers of DataFrame inputs start here, one range per input, so that they never meet those of the intake."""
+
+
+@dataclass(frozen=True)
+class DataFrameInput:
+    """The declared input; the DataFrame itself stays on the driver."""
+
+    frame: Any = field(compare=False)
+    arrow_schema: pa.Schema
+    bounded: bool = False
+
+    def schema(self) -> pa.Schema:
+        return self.arrow_schema
+
+    def describe(self) -> str:
+        return "a streaming DataFrame"
+
+    def shards(self) -> Sequence[str]:
+        return (ONLY_SHARD,)
+
+    def open(self, schema: pa.Schema, journal: Journal) -> Feed:
+        return _SparkReads()
+
+    def read(self, split: Split, schema: pa.Schema, columns: Sequence[str]) -> Iterator[Chunk]:
+        return iter(())
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (DataFrameInput, (None, self.arrow_schema, self.bounded))
+
+
+class _SparkReads:
+    """The feed of a DataFrame: Spark itself decides how far it reads."""
+
+    def start(self) -> Position:
+        return {}
+
+    def advance(self, position: Position, limit: Limit) -> Advance:
+        return Advance(position)
+
+    def splits(self, start: Position, end: Position) -> Sequence[Split]:
+        return ()
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
+@dataclass(frozen=True)
+class DataFrameTask:
+    """The intake of one partition of a DataFrame."""
+
+    ticket: JobTicket
+    source: str
+    index: int
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        with wrapped_errors():
+            job, batch, context = self.ticket.job(), current_batch(), TaskContext.get()
+            source = next(s for s in job.plan.network.sources if s.name == self.source)
+            issued = {self.source: Board(job.board).at(batch - 1).issued(source)}
+            number = _TASKS_PER_FRAME * (self.index + 1) + (context.partitionId() if context is not None else 0)
+            intake = Intake(job, batch, number, issued)
+            for tuples in batches:
+                intake.take_whole(source, ONLY_SHARD, pa.Table.from_batches([tuples]).cast(source.tuples))
+            for row in intake.rows():
+                yield to_batch(row)
+
+
+def dataframe(frame: DataFrame) -> DataFrameInput:
+    """Read any streaming DataFrame: every Spark connector becomes an input."""
+    if not frame.isStreaming:
+        raise QueryError(
+            "the DataFrame is not a stream",
+            expected="a DataFrame made with spark.readStream",
+            hint="write a bounded DataFrame to files and read it with pk.files",
+        )
+    return DataFrameInput(frame, to_arrow_schema(frame.schema))

@@ -1,0 +1,117 @@
+"""A running network on Spark: the handle that `start` returns."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pyarrow as pa
+from pyspark.errors.exceptions.captured import StreamingQueryException
+
+from penstock.errors import InternalError, PenstockError
+from penstock.runtime.board import Board, Record
+from penstock.runtime.job import Job
+from penstock.runtime.result import Result
+from penstock.spark.carrier import unwrapped
+from penstock.spark.query import start_query
+from penstock.spark.session import get_session
+
+
+class Run:
+    """A network that runs until it is stopped, or until its inputs have ended."""
+
+    def __init__(
+        self,
+        job: Job,
+        *,
+        master: str | None = None,
+        to_the_end: bool = False,
+        on_batch: Callable[[Record], None] | None = None,
+    ) -> None:
+        self._job = job
+        self._on_batch = on_batch
+        self._failure: BaseException | None = None
+        self._changed = threading.Condition()
+        self._batches = 0
+        self._query = start_query(get_session(master), job, to_the_end=to_the_end, committed=self._committed)
+
+    @property
+    def result(self) -> Result:
+        """What has been committed so far."""
+        return Result(self._job)
+
+    @property
+    def checkpoint(self) -> str:
+        return self._job.checkpoint.path
+
+    def read(self, output: str) -> pa.Table:
+        """The tuples of an output that have been committed so far."""
+        return self.result[output]
+
+    def stop(self) -> Result:
+        """Stop cleanly: a batch that is under way is finished or done again after a restart."""
+        self._query.stop()
+        self._raise_failure()
+        return self.result
+
+    def wait(self, seconds: float | None = None) -> bool:
+        """Wait until the run ends by itself; whether it has. An error of the run is raised here."""
+        with contextlib.suppress(StreamingQueryException):
+            self._query.awaitTermination(None if seconds is None else max(1, round(seconds)))  # type: ignore[arg-type]
+        self._raise_failure()
+        return not self._query.isActive
+
+    def wait_for(self, condition: Callable[[Record], bool], seconds: float = 60.0) -> Record:
+        """Wait until the board's latest record satisfies a condition."""
+        deadline = time.monotonic() + seconds
+        while True:
+            self._raise_failure()
+            record = Board(self._job.board).latest()
+            if condition(record):
+                return record
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"the condition did not hold within {seconds} s; the run is at {record}")
+            with self._changed:
+                self._changed.wait(0.05)
+
+    def status(self) -> dict[str, Any]:
+        """How the run stands: state, batches, and what every input, box and output has counted."""
+        record = Board(self._job.board).latest()
+        state = "running" if self._query.isActive else ("failed" if self._query.exception() is not None else "stopped")
+        return {"state": state, "batch": record.batch, **record.to_json()}
+
+    def progress(self) -> dict[str, dict[str, dict[str, Any]]]:
+        """The low-water mark of every arc and shard: port -> shard ("" for the whole arc) -> attribute -> value."""
+        return self.result.progress()
+
+    def _committed(self, record: Record) -> None:
+        self._batches += 1
+        with self._changed:
+            self._changed.notify_all()
+        if self._on_batch is not None:
+            self._on_batch(record)
+
+    def _raise_failure(self) -> None:
+        failure = self._query.exception()
+        if failure is None:
+            return
+        ours = unwrapped(failure)
+        if ours is not None:
+            raise ours from None
+        raise InternalError(f"Spark ended the run: {failure}", network=self._job.plan.network.name) from failure
+
+
+def run_to_end(job: Job, *, master: str | None = None, on_batch: Callable[[Record], None] | None = None) -> Result:
+    """Run over bounded inputs to their end."""
+    run = Run(job, master=master, to_the_end=True, on_batch=on_batch)
+    try:
+        run.wait()
+    except BaseException as error:
+        if not isinstance(error, PenstockError):
+            with contextlib.suppress(Exception):
+                run._query.stop()
+        raise
+    return run.result

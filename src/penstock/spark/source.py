@@ -1,0 +1,79 @@
+"""The intake on Spark: one Python Data Source for all inputs of a network."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailableNow
+
+from penstock.runtime.intake import Assignment, Planner, read_assignment
+from penstock.runtime.train import to_batch
+from penstock.spark.carrier import JobTicket, current_batch, wrapped_errors
+
+FORMAT = "penstock"
+ROW_DDL = "bucket int, header string, body binary"
+
+
+class IntakeSource(DataSource):
+    """Registered under the format `penstock`; its only option is the ticket of the job."""
+
+    @classmethod
+    def name(cls) -> str:
+        return FORMAT
+
+    def schema(self) -> str:
+        return ROW_DDL
+
+    def streamReader(self, schema: Any) -> IntakeReader:
+        return IntakeReader(JobTicket.parse(self.options["job"]))
+
+
+class Share(InputPartition):
+    """The assignment of one task."""
+
+    def __init__(self, assignment: Assignment) -> None:
+        super().__init__(assignment)
+
+
+class IntakeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Plans on the driver, in a process of its own; reads on the workers."""
+
+    def __init__(self, ticket: JobTicket) -> None:
+        self._ticket = ticket
+        self._planner: Planner | None = None
+
+    def initialOffset(self) -> dict[str, Any]:
+        with wrapped_errors():
+            return self._plan().initial()
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
+        with wrapped_errors():
+            return self._plan().latest(start)
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+        with wrapped_errors():
+            return [Share(a) for a in self._plan().assignments(start, end)]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        with wrapped_errors():
+            for row in read_assignment(self._ticket.job(), partition.value, current_batch()):
+                yield to_batch(row)
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        """Nothing to fix in advance: bounded inputs end by themselves."""
+
+    def stop(self) -> None:
+        if self._planner is not None:
+            self._planner.close()
+
+    def _plan(self) -> Planner:
+        if self._planner is None:
+            self._planner = Planner(self._ticket.job())
+        return self._planner
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Workers read; only the driver plans.
+        return {"_ticket": self._ticket, "_planner": None}
