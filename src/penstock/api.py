@@ -1,0 +1,82 @@
+"""The network as people use it: build it, explain it, run it."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable
+
+from penstock.errors import QueryError
+from penstock.language.builder import Builder
+from penstock.plan.compile import compile_network
+from penstock.plan.explain import explain
+from penstock.runtime.board import Record
+from penstock.runtime.job import Job
+from penstock.runtime.local import run_locally
+from penstock.runtime.result import Result
+from penstock.runtime.settings import TRAIN_BYTES, TRAIN_ROWS, Settings
+from penstock.spark.run import Run, run_to_end
+from penstock.storage.folder import Folder
+
+ENGINES = ("spark", "local")
+
+
+class Network(Builder):
+    """A network of boxes and arcs; the unit that is started."""
+
+    def run(
+        self,
+        engine: str = "spark",
+        *,
+        master: str | None = None,
+        checkpoint: str | None = None,
+        train_rows: int = TRAIN_ROWS,
+        train_bytes: int = TRAIN_BYTES,
+        buckets: int = 0,
+        tasks: int = 0,
+        on_batch: Callable[[Record], None] | None = None,
+    ) -> Result:
+        """Run over bounded inputs to their end, exactly once, and return what came out.
+
+        With a `checkpoint` that an earlier run has left, the run goes on from there. `train_rows` and `train_bytes`
+        bound what one batch takes in; `buckets` and `tasks` are the parallelism of stages and of the intake (0: one
+        for each core). `on_batch` is called after every batch with the board's record.
+        """
+        if engine not in ENGINES:
+            raise QueryError(f"unknown engine {engine!r}", expected=f"one of {', '.join(ENGINES)}")
+        job = self._job(Settings(train_rows, train_bytes, buckets, tasks), checkpoint)
+        unbounded = [s.name for s in job.plan.network.sources if not s.connector.bounded]
+        if unbounded:
+            raise QueryError(
+                f"the input '{unbounded[0]}' never ends, so run() would not either",
+                network=self.name,
+                hint="use start(), which returns a handle",
+            )
+        if engine == "local":
+            return run_locally(job, on_batch)
+        return run_to_end(job, master=master, on_batch=on_batch)
+
+    def start(
+        self,
+        *,
+        master: str | None = None,
+        checkpoint: str | None = None,
+        train_rows: int = TRAIN_ROWS,
+        train_bytes: int = TRAIN_BYTES,
+        buckets: int = 0,
+        tasks: int = 0,
+        on_batch: Callable[[Record], None] | None = None,
+    ) -> Run:
+        """Start on Spark and return a handle; the run goes on until it is stopped or its inputs have ended."""
+        job = self._job(Settings(train_rows, train_bytes, buckets, tasks), checkpoint)
+        return Run(job, master=master, on_batch=on_batch)
+
+    def explain(self) -> str:
+        """The plan: boxes, stages, the two halves of each Aggregate, and the progress of every arc."""
+        return explain(compile_network(self.network))
+
+    def _job(self, settings: Settings, checkpoint: str | None) -> Job:
+        plan = compile_network(self.network)
+        folder = checkpoint if checkpoint is not None else tempfile.mkdtemp(prefix=f"penstock-{self.name}-")
+        job = Job(plan, settings, Folder(folder))
+        job.prepare()
+        return job
