@@ -1,0 +1,1 @@
+"""The papers' experiments, with peers side by side: `penstock bench` on the command line."""

@@ -1,0 +1,96 @@
+"""What a benchmark is, and what a run of it leaves behind.
+
+A benchmark names its peers, prepares data once, and is then asked, in a process of its own for every run, to put one
+peer to work on that data. The parent samples that process's memory, and checks
+what came out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Final, Protocol
+
+OURS: Final = "penstock"
+"""The peer that the ratios are about."""
+
+
+@dataclass(frozen=True)
+class Size:
+    """How much work a benchmark does."""
+
+    rows: int
+    groups: int
+
+
+@dataclass(frozen=True)
+class Peer:
+    """Someone who does the same work. Its engine, `module:Class`, is loaded only in the process that runs it."""
+
+    name: str
+    engine: str
+    summary: str
+    sees_end: bool = True
+    """Whether the end of the input closes the windows still open. A native Spark query leaves them in its state."""
+
+    def load(self) -> Any:
+        module, _, name = self.engine.partition(":")
+        return getattr(import_module(module), name)()
+
+
+class Clock(Protocol):
+    """What a running peer tells the parent: the timed part lies between `start` and `stop`."""
+
+    def stage(self, name: str) -> None: ...
+
+    def start(self) -> None: ...
+
+    def stop(self) -> None: ...
+
+
+@dataclass(frozen=True)
+class Job:
+    """One run: a peer, in a fresh process tree, on prepared data."""
+
+    bench: str
+    peer: str
+    size: Size
+    data: Path
+    scratch: Path
+
+
+@dataclass(frozen=True)
+class Run:
+    """One measured run. `detail` is what the benchmark itself has to say beyond time and memory."""
+
+    peer: str
+    rows: int
+    seconds: float
+    peak_rss_mb: float
+    correct: bool
+    detail: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def rows_per_s(self) -> float:
+        return self.rows / self.seconds
+
+
+class Benchmark(Protocol):
+    """One experiment."""
+
+    name: str
+    summary: str
+    size: Size
+    """What is run when the user gives no other size."""
+    peers: Sequence[Peer]
+
+    def prepare(self, size: Size, data: Path, written: Callable[[int], None]) -> None:
+        """Write the data, and what a right answer is; `written` hears of rows as they are done."""
+
+    def work(self, job: Job, clock: Clock) -> Mapping[str, Any]:
+        """Put the job's peer to work (in the job's own process); returns the run's detail."""
+
+    def check(self, job: Job, detail: Mapping[str, Any]) -> str | None:
+        """What is wrong with the result of a run, or None when it is right."""

@@ -1,0 +1,26 @@
+"""Penstock's side of the benchmarks: the public API, as a user would write it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import penstock as pk
+from penstock_bench.q4 import CORES
+from penstock_bench.traffic import SCHEMA
+
+
+class Flows:
+    """q4 as a network: one input, one Aggregate, one output in Parquet."""
+
+    def open(self, scratch: Path) -> None:
+        """The first run brings the session up: the warm-up."""
+
+    def run(self, data: Path, out: Path) -> None:
+        net = pk.Network("q4")
+        packets = net.source("M", pk.files(str(data)), schema=SCHEMA, on="ts", progress=pk.delayed("2 seconds"))
+        flows = packets.aggregate({"n": "count(*)"}, on="ts", size="1 minute", by=["srcIP", "destIP"])
+        flows.output("flows", to=pk.parquet(str(out)))
+        net.run(master=f"local[{CORES}]")
+
+    def close(self) -> None:
+        """The session ends with the process."""

@@ -1,0 +1,140 @@
+"""`penstock bench` on the command line."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from penstock_bench import catalog, command
+from penstock_bench.contract import OURS, Run, Size
+from penstock_bench.floor import FLOOR
+from penstock_bench.q4 import Q4
+from penstock_bench.report import document, floor_table, table
+
+# Only the peer that starts a JVM: it is the one that leaves most behind if it is not ended well.
+SPARK_ALONE = """
+import typer
+from penstock_bench import command
+command.choose = lambda bench, against: [peer for peer in bench.peers if peer.name == "spark-hdfs"]
+if __name__ == "__main__":
+    app = typer.Typer()
+    command.register(app)
+    app()
+"""
+
+
+def invoke(*arguments: str) -> tuple[int, str]:
+    app = typer.Typer()
+    command.register(app)
+    result = CliRunner().invoke(app, list(arguments))
+    return result.exit_code, result.output
+
+
+def test_without_a_name_the_benchmarks_are_listed() -> None:
+    code, text = invoke()
+    assert code == 0
+    for name in ("q4", "floor", "spark-rocksdb", "spark-hdfs", "duckdb"):
+        assert name in text
+
+
+def test_an_unknown_name_is_refused_with_those_that_exist() -> None:
+    code, text = invoke("q5")
+    assert code == 2
+    assert "unknown benchmark 'q5'" in text
+    assert "one of q4, floor" in text
+
+
+def test_an_unknown_peer_is_refused_with_those_that_exist() -> None:
+    code, text = invoke("q4", "--against", "flink")
+    assert code == 2
+    assert "benchmark 'q4' has no peer 'flink'" in text
+    assert "one of spark-rocksdb, spark-hdfs, duckdb" in text
+
+
+def test_ours_runs_beside_the_peers_that_are_named() -> None:
+    assert [peer.name for peer in catalog.choose(Q4, ["duckdb"])] == [OURS, "duckdb"]
+    assert [peer.name for peer in catalog.choose(Q4, [])] == [OURS, "spark-rocksdb", "spark-hdfs", "duckdb"]
+
+
+def test_the_json_has_exactly_the_promised_shape() -> None:
+    results = {OURS: Run(OURS, 100, 0.5, 10.0, True), "duckdb": Run("duckdb", 100, 0.25, 5.0, True)}
+    assert document(Q4, Size(100, 7), results) == {
+        "bench": "q4",
+        "rows": 100,
+        "groups": 7,
+        "results": {
+            OURS: {"seconds": 0.5, "rows_per_s": 200.0, "peak_rss_mb": 10.0, "correct": True},
+            "duckdb": {"seconds": 0.25, "rows_per_s": 400.0, "peak_rss_mb": 5.0, "correct": True},
+        },
+        "ratios": {"duckdb": 0.5},
+    }
+
+
+def test_floor_adds_its_own_part_to_the_json() -> None:
+    detail = {"batch_ms": 100, "latency_ms": 190.5, "parts": {"addBatch": 70}, "results": []}
+    found = document(FLOOR, Size(30, 1), {"spark-rocksdb": Run("spark-rocksdb", 30, 6.0, 10.0, True, detail)})
+    assert set(found) == {"bench", "rows", "groups", "results", "ratios", "floor"}
+    assert found["floor"] == {"spark-rocksdb": {"batch_ms": 100, "latency_ms": 190.5, "parts": {"addBatch": 70}}}
+    assert floor_table(found).row_count == 3
+
+
+def test_the_table_has_a_row_for_each_peer() -> None:
+    results = {OURS: Run(OURS, 100, 0.5, 10.0, True), "duckdb": Run("duckdb", 100, 0.25, 5.0, False)}
+    shown = table(document(Q4, Size(100, 7), results))
+    assert shown.row_count == 2
+    assert [column.header for column in shown.columns] == [
+        "name",
+        "seconds",
+        "M rows/s",
+        "peak RSS MB",
+        "correct",
+        "ratio",
+    ]
+
+
+def test_a_whole_benchmark_from_the_command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        command, "choose", lambda bench, against: [peer for peer in bench.peers if peer.name == "duckdb"]
+    )
+    file = tmp_path / "q4.json"
+    arguments = ["q4", "--rows", "100000", "--groups", "10", "--rounds", "2"]
+    code, text = invoke(*arguments, "--json", str(file), "--keep-data", str(tmp_path / "data"))
+    assert code == 0, text
+    found = json.loads(file.read_text())
+    assert (found["rows"], found["groups"]) == (100_000, 10)
+    assert found["results"]["duckdb"]["correct"] is True
+    assert (tmp_path / "data" / "packets" / "part-00000.parquet").exists()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGTERM])
+def test_stopping_half_way_leaves_neither_processes_nor_files(tmp_path: Path, stop: signal.Signals) -> None:
+    script = tmp_path / "bench.py"
+    script.write_text(SPARK_ALONE)
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    environment = {**os.environ, "TMPDIR": str(temporary), "PYTHONPATH": os.pathsep.join(sys.path)}
+    arguments = [sys.executable, str(script), "q4", "--rows", "2000000", "--groups", "10", "--rounds", "1"]
+    running = subprocess.Popen(arguments, env=environment, stdout=subprocess.DEVNULL)
+    family: list[psutil.Process] = []
+    end = time.monotonic() + 60
+    while not any("java" in member.name() for member in family):
+        assert running.poll() is None
+        assert time.monotonic() < end
+        time.sleep(0.2)
+        family = [member for member in psutil.Process(running.pid).children(recursive=True) if member.is_running()]
+    running.send_signal(stop)
+    assert running.wait(40) == 130
+    _, alive = psutil.wait_procs(family, timeout=5)
+    assert not alive
+    assert not list(temporary.glob("penstock-bench-*"))
