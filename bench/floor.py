@@ -79,6 +79,10 @@ class MicroBatchFloor:
     summary = "one tuple to a micro-batch: its cost, phase by phase, and the latency of a result"
     size = Size(rows=30, groups=1)
     peers: Sequence[Peer] = (
+        Peer("penstock", "penstock_bench.our_floor:OneStage", "a count in one stage"),
+        Peer(
+            "penstock-two-stages", "penstock_bench.our_floor:TwoStages", "a count per value, summed in a second stage"
+        ),
         Peer("spark-rocksdb", "penstock_bench.native_floor:RocksDBFloor", "Spark windowed count, RocksDB state"),
     )
 

@@ -35,6 +35,22 @@ class Call:
     def value(self) -> Expression:
         return self.arguments[0]
 
+    @property
+    def small(self) -> bool:
+        """Whether its values are integers of which 2^31 are sure to fit 64 bits when added up."""
+        return self.whole and self.kind.bit_width <= 32
+
+    @property
+    def whole(self) -> bool:
+        """Whether its values are integers."""
+        return bool(pa.types.is_integer(self.kind))
+
+    @property
+    def kind(self) -> pa.DataType:
+        """The type of its values, encoded or not."""
+        kind = self.value.type
+        return kind.value_type if pa.types.is_dictionary(kind) else kind
+
     def filtered(self, aggregate: str, *conditions: str) -> str:
         """An aggregate over the tuples that the call's FILTER and further conditions let through."""
         where = self.kept(*conditions)
@@ -131,16 +147,15 @@ def _total(call: Call, parts: Parts) -> str:
     value = call.value
     if call.distinct:
         return parts.hold(call, (value.sql,), result="sum(DISTINCT {v}0)")
-    if pa.types.is_integer(value.type) and value.type.bit_width <= 32:
-        # 2^31 tuples of 32 bits fit 64, and 64 bits are half of what DuckDB's own sum (128 bits) makes us carry.
+    if call.small:
+        # 64 bits are half of what DuckDB's own sum (128 bits) would make us carry.
         return parts.partial(f"CAST({call.filtered(f'sum({value.sql})')} AS BIGINT)", "CAST(sum({}) AS BIGINT)")
     return parts.partial(call.filtered(f"sum({value.sql})"), "sum({})")
 
 
 def _sum(call: Call, parts: Parts) -> str:
     total = _total(call, parts)
-    narrow = pa.types.is_integer(call.value.type) and call.value.type.bit_width <= 32 and not call.distinct
-    return _int64(total, call) if pa.types.is_integer(call.value.type) and not narrow else total
+    return _int64(total, call) if call.whole and (call.distinct or not call.small) else total
 
 
 def _avg(call: Call, parts: Parts) -> str:

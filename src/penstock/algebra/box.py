@@ -18,7 +18,7 @@ from penstock.algebra.aggregation import Aggregation
 from penstock.algebra.expression import Expression
 from penstock.algebra.monotone import Progression, progression
 from penstock.algebra.rejects import REJECT_SCHEMA
-from penstock.algebra.ticks import BEGINNING, END
+from penstock.algebra.ticks import BEGINNING, END, span_text
 from penstock.algebra.window import Window
 from penstock.errors import QueryError
 
@@ -130,7 +130,7 @@ class Source(Box):
 
 @dataclass(frozen=True)
 class Filter(Box):
-    """SQuAl Filter: m predicates, m + 1 outputs; a tuple leaves by the first predicate it satisfies, or by the last port."""
+    """SQuAl Filter: m predicates, m + 1 outputs; a tuple leaves by the first one it satisfies, or by the last port."""
 
     predicates: tuple[Expression, ...]
     rest: bool = True
@@ -239,6 +239,10 @@ class Aggregate(Box):
 
     kind: ClassVar[str] = "aggregate"
 
+    @property
+    def on_type(self) -> pa.DataType:
+        return self.inputs[0].schema.field(self.on).type
+
     def schema(self, port: int) -> pa.Schema:
         source = self.inputs[0].schema
         keys = [source.field(name) for name in (self.on, *self.by)]
@@ -253,7 +257,8 @@ class Aggregate(Box):
     def describe(self) -> str:
         calls = ", ".join(f"{name}={text}" for name, text in self.outputs)
         by = f" by {', '.join(self.by)}" if self.by else ""
-        return f"{calls} on {self.on}, size {self.window.size}, advance {self.window.advance}{by}"
+        size, advance = (span_text(n, self.on_type) for n in (self.window.size, self.window.advance))
+        return f"{calls} on {self.on}, size {size}, advance {advance}{by}"
 
 
 @dataclass(frozen=True)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Final
+from typing import Any, Final, TypeAlias
 
 import pyarrow as pa
 
 from penstock.errors import QueryError
 
-SchemaLike = pa.Schema | Mapping[str, "str | pa.DataType"]
+SchemaLike: TypeAlias = Mapping[str, Any] | pa.Schema
+"""A pyarrow schema, or a mapping of column names to type names or pyarrow types."""
 
 _SIMPLE: Final[dict[str, pa.DataType]] = {
     "int8": pa.int8(),

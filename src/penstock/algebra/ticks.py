@@ -128,7 +128,11 @@ def to_ticks(column: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
     """The ticks of a whole column, as int64 and without copying where the type allows."""
     kind = column.type
     if pa.types.is_date32(kind):
-        return column.view(pa.int32()).cast(pa.int64()) if isinstance(column, pa.Array) else column.cast(pa.int32()).cast(pa.int64())
+        return (
+            column.view(pa.int32()).cast(pa.int64())
+            if isinstance(column, pa.Array)
+            else column.cast(pa.int32()).cast(pa.int64())
+        )
     return column.cast(pa.int64())
 
 
@@ -137,6 +141,23 @@ def from_ticks(ticks: pa.Array | pa.ChunkedArray, kind: pa.DataType) -> pa.Array
     if pa.types.is_date32(kind):
         return ticks.cast(pa.int32()).cast(kind)
     return ticks.cast(kind)
+
+
+def span_text(ticks: int, kind: pa.DataType) -> str:
+    """A length in ticks as people read it.
+
+    >>> span_text(90_000_000, pa.timestamp("us")), span_text(7, pa.int64())
+    ('90 s', '7')
+    """
+    unit = tick_ns(kind)
+    if unit is None:
+        return str(ticks)
+    length = ticks * unit
+    for word in ("d", "h", "min", "s", "ms", "us"):
+        whole = _WORDS_NS[word]
+        if length % whole == 0 and (length >= 2 * whole or word == "us"):
+            return f"{length // whole} {word}"
+    return f"{length} ns"
 
 
 def tick_text(tick: int, kind: pa.DataType) -> str:

@@ -16,7 +16,7 @@ from penstock.algebra.box import Aggregate, Box, Filter, Map, Output, Port, Sour
 from penstock.algebra.expression import bind, bind_predicate
 from penstock.algebra.network import Network as FrozenNetwork
 from penstock.algebra.network import lost_progress
-from penstock.algebra.schema import parse_schema
+from penstock.algebra.schema import SchemaLike, parse_schema
 from penstock.algebra.ticks import Duration, can_progress, duration_ticks
 from penstock.algebra.window import Window
 from penstock.connectors.base import Connector
@@ -25,7 +25,6 @@ from penstock.errors import PenstockError, QueryError
 from penstock.progress.policy import Ordered, Policy
 
 LATE_CHOICES = ("route", "drop", "error")
-Schema = pa.Schema | Mapping[str, str]
 
 
 class Builder:
@@ -40,7 +39,7 @@ class Builder:
         name: str,
         connector: Connector,
         *,
-        schema: Schema | None = None,
+        schema: SchemaLike | None = None,
         on: str = "ts",
         timestamps: str = "external",
         progress: Policy | None = None,

@@ -1,12 +1,13 @@
 """The high-level half of Aggregate: order-agnostic windows closed by punctuation (oop.md 5.2, A.2.2).
 
 Keeps the partial aggregates of every pane that an open window still needs, one slot per pane. When the low-water mark
-passes the end of a window, its panes are merged, its results leave once, and panes that no open window needs are let go.
+passes the end of a window, its panes are merged, its results leave once, and panes that no window needs are let go.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
@@ -167,7 +168,7 @@ def by_pane(tuples: pa.Table) -> list[tuple[int, pa.Table]]:
     order = np.argsort(panes, kind="stable")
     tuples, panes = tuples.take(pa.array(order)), panes[order]
     cuts = [0, *(np.flatnonzero(np.diff(panes)) + 1).tolist(), len(panes)]
-    return [(int(panes[a]), tuples.slice(a, b - a)) for a, b in zip(cuts, cuts[1:], strict=False)]
+    return [(int(panes[a]), tuples.slice(a, b - a)) for a, b in pairwise(cuts)]
 
 
 def _floor_division(dividend: str, divisor: int) -> str:

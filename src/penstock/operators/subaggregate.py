@@ -25,6 +25,8 @@ TUPLES = "#tuples"
 
 REDUCE_ROWS = 4_194_304
 """Tuples gathered before they are reduced: one grouping over many tuples beats several followed by a merge."""
+REDUCE_BYTES = 256 * 1024 * 1024
+"""The same in bytes, so that wide tuples do not take more memory than narrow ones."""
 
 
 class SubAggregateOp:
@@ -45,13 +47,14 @@ class SubAggregateOp:
             for held in box.aggregation.held
         }
         self._gathered: list[pa.Table] = []
-        self._rows = 0
+        self._rows = self._bytes = 0
         self._reduced: dict[str, list[pa.Table]] = {PARTIAL: [], **{name: [] for name in self._held}}
 
     def process(self, tuples: pa.Table) -> None:
         self._gathered.append(tuples)
         self._rows += tuples.num_rows
-        if self._rows >= REDUCE_ROWS:
+        self._bytes += tuples.nbytes
+        if self._rows >= REDUCE_ROWS or self._bytes >= REDUCE_BYTES:
             self._reduce_gathered()
 
     def flush(self) -> Iterator[tuple[str, pa.Table]]:
@@ -72,7 +75,7 @@ class SubAggregateOp:
             return
         tuples = pa.concat_tables(self._gathered)
         self._gathered.clear()
-        self._rows = 0
+        self._rows = self._bytes = 0
         panes = pane_numbers(tuples.column(self._box.on), self._box.window.pane)
         tuples = tuples.append_column(PANE, panes)
         self._reduced[PARTIAL].append(kernel.run(self._reduce, tuples=tuples))

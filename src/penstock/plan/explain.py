@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from penstock.algebra.box import Aggregate, Output, Port, Source
+from penstock.algebra.ticks import span_text
 from penstock.plan.plan import INTAKE, Plan
 
 
@@ -23,7 +24,7 @@ def explain(plan: Plan) -> str:
         for box in plan.aggregates(stage):
             keys = f"by {', '.join(box.by)}" if box.by else "in bucket 0, as it has no groups"
             lines.append(f"  aggregate {box.name}{_inputs(box.inputs)}: {box.describe()}")
-            lines.append(f"    low level: partial aggregates per pane of {box.window.pane} ticks, before the exchange")
+            lines.append(f"    low level: partial aggregates per pane of {_pane(box)}, before the exchange")
             lines.append(f"    high level: merged {keys}; results leave when {box.on} has passed a window's end")
             lines.append(f"    -> {_progress(Port(box))}")
     lines += ["", "outlet"]
@@ -38,6 +39,10 @@ def _inputs(ports: tuple[Port, ...]) -> str:
 def _progress(port: Port) -> str:
     progress = ", ".join(port.progressing)
     return f"{port.name}: progress on {progress}" if progress else f"{port.name}: no progress"
+
+
+def _pane(box: Aggregate) -> str:
+    return span_text(box.window.pane, box.on_type)
 
 
 def _used(plan: Plan, port: Port) -> bool:

@@ -31,6 +31,4 @@ class Plan:
 
     def aggregates(self, stage: int) -> tuple[Aggregate, ...]:
         """The aggregates whose high-level half runs at a stage, in topological order."""
-        return tuple(
-            b for b in self.network.boxes if isinstance(b, Aggregate) and self.stage_of[b.name] == stage
-        )
+        return tuple(b for b in self.network.boxes if isinstance(b, Aggregate) and self.stage_of[b.name] == stage)

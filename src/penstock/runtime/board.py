@@ -12,8 +12,8 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 
 from penstock.algebra.box import Source
-from penstock.algebra.ticks import BEGINNING, END
-from penstock.progress.extremes import NOTHING, Extremes
+from penstock.algebra.ticks import BEGINNING
+from penstock.progress.extremes import Extremes
 from penstock.runtime.superbox import BoxWork
 from penstock.storage.folder import Folder
 
@@ -107,11 +107,7 @@ class Board:
 
 def source_mark(source: Source, shards: Mapping[str, Extremes]) -> int:
     """The low-water mark of an input: the minimum over its shards, those known but silent included."""
-    known = set(shards) | set(source.connector.shards())
-    if not known:
-        return BEGINNING
-    marks = [source.policy.low_water_mark(shards.get(s, NOTHING), source.on_type) for s in known]
-    return min(marks, default=END)
+    return min((source.policy.low_water_mark(s, source.on_type) for s in shards.values()), default=BEGINNING)
 
 
 def _file(batch: int) -> str:

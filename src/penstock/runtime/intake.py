@@ -13,7 +13,7 @@ Everything that affects the answer is in the offset, so a batch can be read agai
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import pyarrow as pa
@@ -46,7 +46,9 @@ class Assignment:
     splits: tuple[tuple[str, Split], ...]
     issued: Mapping[str, Mapping[str, int]]
     """The low-water mark that each shard had stated before this batch: what is below it is late."""
-    ended: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    open: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """The shards that hold windows back even before they deliver anything."""
+    ended: Mapping[str, Sequence[str]] = field(default_factory=dict)
     """The shards that end with this batch."""
 
 
@@ -60,7 +62,9 @@ class Planner:
 
     def initial(self) -> Offset:
         inputs = {name: {"position": feed.start(), "ended": False} for name, feed in self._open().items()}
-        return {"inputs": inputs, "issued": {}, "tasks": self._job.settings.tasks}
+        # Fixed here, once: what an input lists later must not change what an earlier batch has waited for.
+        shards = {s.name: list(s.connector.shards()) for s in self._job.plan.network.sources}
+        return {"inputs": inputs, "shards": shards, "issued": {}, "tasks": self._job.settings.tasks}
 
     def latest(self, start: Offset) -> Offset:
         """The offset of the next batch: `start` itself when no input has anything new."""
@@ -81,7 +85,7 @@ class Planner:
             return start
         record = self._board.latest()
         issued = {s.name: record.issued(s) for s in self._job.plan.network.sources}
-        return {"inputs": inputs, "issued": issued, "tasks": settings.tasks}
+        return {**start, "inputs": inputs, "issued": issued, "tasks": settings.tasks}
 
     def assignments(self, start: Offset, end: Offset) -> list[Assignment]:
         """The work between two offsets, shared out evenly in order of arrival."""
@@ -94,13 +98,11 @@ class Planner:
             fresh = [(name, split) for split in feed.splits(before["position"], after["position"])]
             splits += fresh
             if after["ended"] and not before["ended"]:
-                source = self._source(name)
-                known = {*source.connector.shards(), *end["issued"].get(name, {}), *(s.shard for _, s in fresh)}
+                known = {*end["shards"][name], *end["issued"].get(name, {}), *(s.shard for _, s in fresh)}
                 ended[name] = tuple(sorted(known)) or (ONLY_SHARD,)
         shares = _share_out(splits, end["tasks"])
-        return [
-            Assignment(i, tuple(share), end["issued"], ended if i == 0 else {}) for i, share in enumerate(shares)
-        ]
+        first, *others = (Assignment(i, tuple(share), end["issued"]) for i, share in enumerate(shares))
+        return [replace(first, open=end["shards"], ended=ended), *others]
 
     def close(self) -> None:
         for feed in self._feeds.values():
@@ -114,9 +116,6 @@ class Planner:
                 journal = FileJournal(folder.child("journal.jsonl").path)
                 self._feeds[source.name] = source.connector.open(source.tuples, journal)
         return self._feeds
-
-    def _source(self, name: str) -> Source:
-        return next(s for s in self._job.plan.network.sources if s.name == name)
 
 
 def _share_out(splits: Sequence[tuple[str, Split]], tasks: int) -> list[list[tuple[str, Split]]]:
@@ -136,9 +135,10 @@ def read_assignment(job: Job, assignment: Assignment, batch: int) -> Iterator[Ro
     """On a worker: read the splits of a task into rows for Spark."""
     intake = Intake(job, batch, assignment.index, assignment.issued)
     by_name = {s.name: s for s in job.plan.network.sources}
-    for name, shards in assignment.ended.items():
-        for shard in shards:
-            intake.report(name, shard, Extremes(ended=True))
+    for seen, shards_of in ((NOTHING, assignment.open), (Extremes(ended=True), assignment.ended)):
+        for name, shards in shards_of.items():
+            for shard in shards:
+                intake.report(name, shard, seen)
     for name, split in assignment.splits:
         intake.take_split(by_name[name], split)
     yield from intake.rows()

@@ -18,6 +18,9 @@ from penstock.storage.folder import Folder
 
 _IDENTITY = "network.json"
 
+PARTS_PER_PLACE = 1_000_000
+"""Parts of an output are numbered by place and task; no place has this many tasks."""
+
 
 @dataclass(frozen=True)
 class Job:
@@ -54,7 +57,7 @@ class Job:
             tables = [t.select(output.schema(0).names) for t in leaving.get(output.name, ())]
             if not tables:
                 continue
-            part = place * self._parts_per_place + index
+            part = place * PARTS_PER_PLACE + index
             receipt = output.target.stage(batch, part, pa.concat_tables(tables), self.scratch(output.name))
             if receipt is not None:
                 receipts[output.name] = receipt.to_json()
@@ -64,10 +67,6 @@ class Job:
         """On the driver: let the target make the parts of a batch visible."""
         ordered = sorted(receipts, key=lambda r: r.part)
         output.target.commit(batch, ordered, self.scratch(output.name))
-
-    @property
-    def _parts_per_place(self) -> int:
-        return 1000
 
     def prepare(self) -> None:
         """Claim the checkpoint for this network, or make sure that it is this network's; check all targets."""

@@ -5,9 +5,10 @@ For unit tests, property tests and stepping; batches run one after the other whe
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 
-from penstock.runtime.board import Record
+from penstock.runtime.board import Board, Record
 from penstock.runtime.intake import Offset, Planner, read_assignment
 from penstock.runtime.job import Job
 from penstock.runtime.outlet import Outlet
@@ -23,24 +24,31 @@ class LocalExecutor:
         self._job = job
         self._planner = Planner(job)
         self._outlet = Outlet(job)
-        self._offset: Offset | None = None
-        self._batch = 0
+        self._offsets = job.checkpoint.child("local")
+        self._batch = Board(job.board).newest() + 1
 
     def step(self) -> Record | None:
         """Run one batch; None when no input has anything new."""
-        start = self._offset if self._offset is not None else self._planner.initial()
-        end = self._planner.latest(start)
+        job, batch = self._job, self._batch
+        start = self._offset(batch - 1) or self._planner.initial()
+        # As on Spark, the plan of a batch is recorded before it runs, and a batch cut short is run again as planned.
+        end = self._offset(batch) or self._planner.latest(start)
         if end == start:
             return None
-        job, batch = self._job, self._batch
+        self._offsets.write(str(batch), json.dumps(end).encode())
         rows = [r for a in self._planner.assignments(start, end) for r in read_assignment(job, a, batch)]
         for stage in range(1, job.plan.stages + 1):
             # Through the row format, as on Spark: what does not survive it must fail here too.
             arrived = list(from_batches(to_batch(r) for r in rows))
             rows = [r for b in range(job.settings.buckets) for r in run_stage(job, stage, b, batch, _of(arrived, b))]
         record = self._outlet.commit(batch, rows)
-        self._offset, self._batch = end, batch + 1
+        self._offsets.delete(str(batch - 1))
+        self._batch = batch + 1
         return record
+
+    def _offset(self, batch: int) -> Offset | None:
+        known = self._offsets.exists(str(batch))
+        return json.loads(self._offsets.read(str(batch)).to_pybytes()) if known else None
 
     def close(self) -> None:
         self._planner.close()

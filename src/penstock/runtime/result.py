@@ -15,7 +15,6 @@ from penstock.connectors.memory import PunctuationElement, punctuation
 from penstock.connectors.targets import Receipt, Results, StagedFile, read_results
 from penstock.errors import QueryError
 from penstock.plan.keep_rejects import errors_output, late_output
-from penstock.progress.extremes import NOTHING
 from penstock.runtime.board import Board, Record
 from penstock.runtime.job import Job
 from penstock.runtime.outlet import PROGRESS_SUFFIX
@@ -38,7 +37,9 @@ class Result:
         """The late tuples of an input."""
         box = self._source(source)
         if box.late != "route":
-            raise QueryError(f"late tuples of '{source}' were not kept", found=f"late={box.late!r}", hint="late='route'")
+            raise QueryError(
+                f"late tuples of '{source}' were not kept", found=f"late={box.late!r}", hint="late='route'"
+            )
         return self[late_output(source)]
 
     def errors(self, source: str) -> pa.Table:
@@ -47,7 +48,7 @@ class Result:
         return self[errors_output(source)]
 
     def elements(self, output: str) -> list[dict[str, Any] | PunctuationElement]:
-        """Tuples (as dicts) and punctuation of an output as emitted; the end of the stream is punctuation at infinity."""
+        """Tuples (as dicts) and punctuation of an output as emitted; the end is punctuation at infinity."""
         box = self._output(output)
         newest, scratch = self._board.newest(), self._job.scratch(output)
         found: list[dict[str, Any] | PunctuationElement] = []
@@ -77,9 +78,7 @@ class Result:
             whole = record.marks.get(name, dict.fromkeys(port.progressing, BEGINNING))
             marks[name] = {"": whole, **{f"bucket {b}": m for b, m in record.buckets.get(name, {}).items()}}
         for source in network.sources:
-            known = {s: source.policy.low_water_mark(NOTHING, source.on_type) for s in source.connector.shards()}
-            known.update(record.issued(source))
-            marks[source.name].update({shard: {source.on: mark} for shard, mark in known.items()})
+            marks[source.name].update({shard: {source.on: mark} for shard, mark in record.issued(source).items()})
         return {
             name: {
                 shard: {a: _value(m, ports[name].schema.field(a).type) for a, m in of_shard.items()}

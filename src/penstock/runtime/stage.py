@@ -1,8 +1,8 @@
 """A stage: per bucket, all boxes that can work on one partitioning, with their state.
 
-A task of batch n opens state version n - 1, takes the trains of its bucket in a fixed order, learns the low-water marks,
-closes what they complete, writes version n, and sends on what leaves: partial aggregates for later stages, progress for
-the next one, receipts and statistics for the outlet. Rows for later places pass through untouched.
+A task of batch n opens state version n - 1, takes the trains of its bucket in a fixed order, learns the low-water
+marks, closes what they complete, writes version n, and sends on what leaves: partial aggregates for later stages,
+progress for the next one, receipts and statistics for the outlet. Rows for later places pass through untouched.
 """
 
 from __future__ import annotations
@@ -92,7 +92,8 @@ def _progress_notes(
     if stage == job.plan.stages:
         return
     rolled = {
-        b.name: {b.on: _rolled_up(marks[b.name][b.on], job.plan.steps[b.name])} for b in _producers(job, before=stage + 1)
+        b.name: {b.on: _rolled_up(marks[b.name][b.on], job.plan.steps[b.name])}
+        for b in _producers(job, before=stage + 1)
     }
     if memo.get("sent") == rolled:
         return

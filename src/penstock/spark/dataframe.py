@@ -22,7 +22,7 @@ from penstock.runtime.intake import ONLY_SHARD, Intake
 from penstock.runtime.train import to_batch
 from penstock.spark.carrier import JobTicket, current_batch, wrapped_errors
 
-_TASKS_PER_FRAME = 100
+_TASKS_PER_FRAME = 10_000
 """Task numbers of DataFrame inputs start here, one range per input, so that they never meet those of the intake."""
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import threading
 import time
 from collections.abc import Callable
@@ -60,7 +61,7 @@ class Run:
     def wait(self, seconds: float | None = None) -> bool:
         """Wait until the run ends by itself; whether it has. An error of the run is raised here."""
         with contextlib.suppress(StreamingQueryException):
-            self._query.awaitTermination(None if seconds is None else max(1, round(seconds)))  # type: ignore[arg-type]
+            self._query.awaitTermination(None if seconds is None else max(1, round(seconds)))
         self._raise_failure()
         return not self._query.isActive
 
@@ -82,6 +83,10 @@ class Run:
         record = Board(self._job.board).latest()
         state = "running" if self._query.isActive else ("failed" if self._query.exception() is not None else "stopped")
         return {"state": state, "batch": record.batch, **record.to_json()}
+
+    def batches(self) -> list[dict[str, Any]]:
+        """Spark's own account of the last batches: id, rows, and the duration of each phase in milliseconds."""
+        return [json.loads(p.json) for p in self._query.recentProgress]
 
     def progress(self) -> dict[str, dict[str, dict[str, Any]]]:
         """The low-water mark of every arc and shard: port -> shard ("" for the whole arc) -> attribute -> value."""

@@ -35,7 +35,7 @@ _QUERY_SETTINGS: Final = {
     ),
     "spark.sql.streaming.checkpoint.fileChecksum.enabled": "false",
     "spark.sql.streaming.pollingDelay": "5ms",
-    "spark.sql.streaming.numRecentProgressUpdates": "50",
+    "spark.sql.streaming.numRecentProgressUpdates": "100",
 }
 
 

@@ -90,7 +90,7 @@ class State:
         for name, box in self._boxes.items():
             slots: dict[str, Any] = {}
             for slot, held in box.slots.items():
-                for part, chunks in held.items():
+                for chunks in held.values():
                     for at, chunk in enumerate(chunks):
                         if isinstance(chunk, _Fresh):
                             blob = _to_ipc(chunk.tuples)
