@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
 from collections.abc import Callable
 
@@ -10,11 +11,12 @@ from penstock.language.builder import Builder
 from penstock.plan.compile import compile_network
 from penstock.plan.explain import explain
 from penstock.runtime.board import Record
-from penstock.runtime.job import Job
+from penstock.runtime.job import Job, open_job
 from penstock.runtime.local import run_locally
 from penstock.runtime.result import Result
 from penstock.runtime.settings import TRAIN_BYTES, TRAIN_ROWS, Settings
 from penstock.spark.run import Run, run_to_end
+from penstock.spark.session import parallelism
 from penstock.storage.folder import Folder
 
 ENGINES = ("spark", "local")
@@ -43,8 +45,8 @@ class Network(Builder):
         """
         if engine not in ENGINES:
             raise QueryError(f"unknown engine {engine!r}", expected=f"one of {', '.join(ENGINES)}")
-        job = self._job(Settings(train_rows, train_bytes, buckets, tasks), checkpoint)
-        unbounded = [s.name for s in job.plan.network.sources if not s.connector.bounded]
+        settings = Settings(train_rows, train_bytes, buckets, tasks)
+        unbounded = [s.name for s in self.network.sources if not s.connector.bounded]
         if unbounded:
             raise QueryError(
                 f"the input '{unbounded[0]}' never ends, so run() would not either",
@@ -52,7 +54,8 @@ class Network(Builder):
                 hint="use start(), which returns a handle",
             )
         if engine == "local":
-            return run_locally(job, on_batch)
+            return run_locally(self._job(settings, checkpoint, os.cpu_count() or 1), on_batch)
+        job = self._job(settings, checkpoint, parallelism(master))
         return run_to_end(job, master=master, on_batch=on_batch)
 
     def start(
@@ -67,16 +70,14 @@ class Network(Builder):
         on_batch: Callable[[Record], None] | None = None,
     ) -> Run:
         """Start on Spark and return a handle; the run goes on until it is stopped or its inputs have ended."""
-        job = self._job(Settings(train_rows, train_bytes, buckets, tasks), checkpoint)
+        job = self._job(Settings(train_rows, train_bytes, buckets, tasks), checkpoint, parallelism(master))
         return Run(job, master=master, on_batch=on_batch)
 
     def explain(self) -> str:
         """The plan: boxes, stages, the two halves of each Aggregate, and the progress of every arc."""
         return explain(compile_network(self.network))
 
-    def _job(self, settings: Settings, checkpoint: str | None) -> Job:
+    def _job(self, settings: Settings, checkpoint: str | None, cores: int) -> Job:
         plan = compile_network(self.network)
         folder = checkpoint if checkpoint is not None else tempfile.mkdtemp(prefix=f"penstock-{self.name}-")
-        job = Job(plan, settings, Folder(folder))
-        job.prepare()
-        return job
+        return open_job(plan, settings, Folder(folder), cores)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
@@ -68,39 +68,45 @@ class Job:
         ordered = sorted(receipts, key=lambda r: r.part)
         output.target.commit(batch, ordered, self.scratch(output.name))
 
-    def prepare(self) -> None:
-        """Claim the checkpoint for this network, or make sure that it is this network's; check all targets."""
-        identity = {
-            "network": self.plan.network.name,
-            "fingerprint": fingerprint(self.plan),
-            "buckets": self.settings.buckets,
-            "hash": hash_probe(),
-        }
-        self.checkpoint.make()
-        if self.checkpoint.exists(_IDENTITY):
-            known = json.loads(self.checkpoint.read(_IDENTITY).to_pybytes())
-            self._check_identity(known, identity)
-        else:
-            self.checkpoint.write(_IDENTITY, json.dumps(identity).encode())
-        for output in self.plan.network.outputs:
-            output.target.check(output.name, output.schema(0), self.scratch(output.name))
 
-    def _check_identity(self, known: dict[str, object], identity: dict[str, object]) -> None:
-        reasons = {
-            "network": "belongs to another network",
-            "fingerprint": "was made by a different version of this network",
-            "buckets": "was made with another number of buckets",
-            "hash": "was made with another version of the kernel, whose groups live in other buckets",
-        }
-        for key, reason in reasons.items():
-            if known.get(key) != identity[key]:
-                raise QueryError(
-                    f"the checkpoint {self.checkpoint.path} {reason}",
-                    network=self.plan.network.name,
-                    expected=str(known.get(key)),
-                    found=str(identity[key]),
-                    hint="run the network as it was, or start with another checkpoint",
-                )
+def open_job(plan: Plan, settings: Settings, checkpoint: Folder, cores: int) -> Job:
+    """Claim the checkpoint for this network, or make sure that it is this network's; check all targets."""
+    checkpoint.make()
+    known = json.loads(checkpoint.read(_IDENTITY).to_pybytes()) if checkpoint.exists(_IDENTITY) else None
+    if known is not None and not settings.buckets:
+        settings = replace(settings, buckets=known["buckets"])
+    job = Job(plan, settings.resolved(plan, cores), checkpoint)
+    identity = {
+        "network": plan.network.name,
+        "fingerprint": fingerprint(plan),
+        "buckets": job.settings.buckets,
+        "hash": hash_probe(),
+    }
+    if known is None:
+        checkpoint.write(_IDENTITY, json.dumps(identity).encode())
+    else:
+        _check_identity(job, known, identity)
+    for output in plan.network.outputs:
+        output.target.check(output.name, output.schema(0), job.scratch(output.name))
+    return job
+
+
+def _check_identity(job: Job, known: dict[str, object], identity: dict[str, object]) -> None:
+    reasons = {
+        "network": "belongs to another network",
+        "fingerprint": "was made by a different version of this network",
+        "buckets": "was made with another number of buckets",
+        "hash": "was made with another version of the kernel, whose groups live in other buckets",
+    }
+    for key, reason in reasons.items():
+        if known.get(key) != identity[key]:
+            raise QueryError(
+                f"the checkpoint {job.checkpoint.path} {reason}",
+                network=job.plan.network.name,
+                expected=str(known.get(key)),
+                found=str(identity[key]),
+                hint="run the network as it was, or start with another checkpoint",
+            )
 
 
 def fingerprint(plan: Plan) -> str:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from penstock.errors import QueryError
+from penstock.plan.plan import Plan
 
 TRAIN_ROWS = 8_000_000
 TRAIN_BYTES = 512 * 1024 * 1024
@@ -13,7 +13,10 @@ TRAIN_BYTES = 512 * 1024 * 1024
 
 @dataclass(frozen=True)
 class Settings:
-    """The size of a train bounds memory; buckets and tasks are the parallelism of stages and intake."""
+    """The size of a train bounds memory; buckets and tasks are the parallelism of stages and intake.
+
+    Zero buckets or tasks mean that nobody has said how many: `resolved` decides.
+    """
 
     train_rows: int = TRAIN_ROWS
     train_bytes: int = TRAIN_BYTES
@@ -21,13 +24,13 @@ class Settings:
     tasks: int = 0
 
     def __post_init__(self) -> None:
-        for name in ("train_rows", "train_bytes"):
-            if getattr(self, name) < 1:
-                raise QueryError(f"{name} must be at least 1", found=str(getattr(self, name)))
-        cores = os.cpu_count() or 1
-        for name in ("buckets", "tasks"):
-            value = getattr(self, name)
-            if value < 0:
-                raise QueryError(f"{name} must be at least 1", found=str(value))
-            if value == 0:
-                object.__setattr__(self, name, cores)
+        for name, least in (("train_rows", 1), ("train_bytes", 1), ("buckets", 0), ("tasks", 0)):
+            if getattr(self, name) < least:
+                raise QueryError(f"{name} must be at least {max(1, least)}", found=str(getattr(self, name)))
+
+    def resolved(self, plan: Plan, cores: int) -> Settings:
+        """One task for each core, and as many buckets where there are groups to share out."""
+        aggregates = [a for stage in range(1, plan.stages + 1) for a in plan.aggregates(stage)]
+        # The global group lives in bucket 0: more buckets would only make every batch dearer.
+        buckets = cores if any(a.by for a in aggregates) else 1
+        return replace(self, buckets=self.buckets or buckets, tasks=self.tasks or cores)

@@ -56,6 +56,11 @@ def get_session(master: str | None = None) -> SparkSession:
     return active
 
 
+def parallelism(master: str | None = None) -> int:
+    """How many tasks the session runs at a time."""
+    return max(1, int(get_session(master).sparkContext.defaultParallelism))
+
+
 @contextlib.contextmanager
 def _jvm_messages_to_file() -> Iterator[None]:
     """The JVM inherits our standard error: what Spark says there goes to a file, which is shown if the start fails."""
