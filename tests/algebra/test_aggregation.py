@@ -389,3 +389,17 @@ def test_refuses(output: str, says: str) -> None:
 def test_refuses_names_that_collide(outputs: dict[str, str], says: str) -> None:
     with pytest.raises(QueryError, match=says):
         decompose(outputs, SCHEMA, on="ts")
+
+
+def test_encoded_columns_and_infinities_aggregate_like_any_other() -> None:
+    table = pa.table(
+        {
+            "ts": [1, 2, 3, 4, 5, 6],
+            "code": pa.array(["b", "a", "b", "a", "c", "c"]).dictionary_encode(),
+            "size": pa.array([5, 6, 5, 6, 5, 6]).dictionary_encode(),
+            "x": [1.0, math.inf, 2.0, 3.0, 4.0, 5.0],
+        }
+    )
+    found = whole({"f": "first(code)", "m": "mode(code)", "t": "sum(size)", "a": "avg(x)", "v": "var_pop(x)"}, table)
+    assert math.isnan(found.pop("v"))
+    assert found == {"f": "b", "m": "a", "t": 33, "a": math.inf}

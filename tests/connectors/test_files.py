@@ -162,9 +162,7 @@ def test_values_that_do_not_fit_are_refused_row_by_row(data: Path, drain: Drain,
     narrow = pa.schema([("ts", pa.int32()), ("k", pa.string())])
     got = drain(files(str(data), schema=narrow), columns=columns)
     assert len(got.tuples) == 54
-    assert got.told() == 2 * [
-        (at + 1, None, f"column 'ts': {2**40 + at} is no int32") for at in (0, 10, 20)
-    ]
+    assert got.told() == 2 * [(at + 1, None, f"column 'ts': {2**40 + at} is no int32") for at in (0, 10, 20)]
 
 
 def test_a_file_that_cannot_fit_is_one_reject(data: Path, drain: Drain) -> None:

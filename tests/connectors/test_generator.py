@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import itertools
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -35,7 +36,7 @@ def test_tuples_are_the_same_in_any_cut_and_for_any_columns() -> None:
     made = generator(rate=1_000, groups=50, disorder="1 second", links=2, rows=600_000, seed=3)
     whole = rows_of(made, "link1", 0, 300_000)
     edges = [0, 1, 65_535, 65_537, 200_000, 262_144, 299_999, 300_000]
-    cut = pa.concat_tables([rows_of(made, "link1", low, high) for low, high in zip(edges, edges[1:], strict=False)])
+    cut = pa.concat_tables([rows_of(made, "link1", low, high) for low, high in itertools.pairwise(edges)])
     assert cut.combine_chunks() == whole
     assert rows_of(made, "link1", 100, 70_000, ["len", "ts"]) == whole.slice(100, 69_900).select(["len", "ts"])
 

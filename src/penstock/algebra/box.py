@@ -245,8 +245,10 @@ class Aggregate(Box):
 
     def schema(self, port: int) -> pa.Schema:
         source = self.inputs[0].schema
-        keys = [source.field(name) for name in (self.on, *self.by)]
-        return pa.schema([*keys, *self.aggregation.output_schema])
+        kind = source.field(self.on).type
+        # The first window of an attribute may start below the smallest value of a narrow or unsigned integer.
+        start = pa.field(self.on, pa.int64() if pa.types.is_integer(kind) else kind)
+        return pa.schema([start, *(source.field(name) for name in self.by), *self.aggregation.output_schema])
 
     def progress(self, port: int, marks: Sequence[Marks]) -> dict[str, int]:
         return {self.on: self.window.output_mark(marks[0][self.on])}

@@ -107,7 +107,9 @@ def duration_ticks(value: Duration, kind: pa.DataType) -> int:
             found=f"{value!r} on an attribute of type {kind}",
         )
     length = duration_ns(value)
-    if length % unit:
+    # A date64 counts milliseconds, but its values are days.
+    smallest = _DAY_NS if pa.types.is_date(kind) else unit
+    if length % smallest:
         raise QueryError(f"{value!r} is not a whole number of ticks of {kind}", expected="a multiple of its unit")
     return length // unit
 

@@ -28,7 +28,7 @@ class ArrowIpc:
             found = _reader(file, None).schema
             rows = None if streamed else _row_counts(file)
             reason = missing_or_uncastable(found, schema)
-            if reason is not None and (rows is None or sum(rows)):
+            if reason is not None and (rows is None or any(rows)):
                 raise BrokenFileError(reason, sum(rows) if rows is not None else None)
         if rows is None:
             width = max(1, sum(_width(field.type) for field in found))

@@ -12,6 +12,7 @@ import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Final, Literal
 
 import pyarrow as pa
@@ -115,7 +116,7 @@ class Files:
                 found="; ".join(tried[:3]),
                 hint="give schema=, or check the files",
             )
-        looked = ", ".join(place.base for place in self.places())
+        looked = ", ".join(place.base for place in self.places)
         raise QueryError(
             f"no file matches {', '.join(self.paths)}",
             found=f"looked in {looked}",
@@ -126,13 +127,11 @@ class Files:
         feed = FilesFeed(self, schema, journal)
         feed.recall()
         if self.follow:
-            for place in self.places():
-                if place.list(self.files()) is None:
-                    raise _missing(place, self.paths)
+            self.listed(must_exist=True)
         elif not feed.taken and not feed.take():
             raise WorldError(
                 f"no file matches {', '.join(self.paths)}",
-                found=f"looked in {', '.join(place.base for place in self.places())}",
+                found=f"looked in {', '.join(place.base for place in self.places)}",
                 hint="check the path; follow=True waits for files to come",
             )
         return feed
@@ -165,18 +164,24 @@ class Files:
         }
         return readers[format_name]
 
-    def places(self) -> list[Place]:
-        return [place_of(path) for path in self.paths]
+    @cached_property
+    def places(self) -> tuple[Place, ...]:
+        return tuple(place_of(path) for path in self.paths)
 
-    def listed(self) -> list[Listed]:
-        """The files there now, by path; places that do not exist have none."""
-        found = [place.list(self.files()) or [] for place in self.places()]
-        return sorted({file.path: file for files in found for file in files}.values(), key=lambda file: file.path)
+    def listed(self, *, must_exist: bool = False) -> list[Listed]:
+        """The files there now, by path; places that do not exist have none, unless they must exist."""
+        found: dict[str, Listed] = {}
+        for place in self.places:
+            there = place.list(self.files())
+            if there is None and must_exist:
+                raise _missing(place, self.paths)
+            found.update((file.path, file) for file in there or [])
+        return [found[path] for path in sorted(found)]
 
     def lane(self, path: str) -> str:
         if self.lanes is None:
             return _ONE_LANE
-        return path if self.lanes == "file" else lane_of(path, [place.base for place in self.places()])
+        return path if self.lanes == "file" else lane_of(path, [place.base for place in self.places])
 
 
 def _missing(place: Place, paths: Sequence[str]) -> WorldError:
@@ -207,11 +212,8 @@ class FilesFeed:
 
     def take(self) -> bool:
         """List the folder, and journal what is new; whether there was any."""
-        if self.connector.follow:
-            for place in self.connector.places():
-                if place.list(self.connector.files()) is None:
-                    raise _missing(place, self.connector.paths)
-        new = [file for file in self.connector.listed() if file.path not in self.taken]
+        listed = self.connector.listed(must_exist=self.connector.follow)
+        new = [file for file in listed if file.path not in self.taken]
         if not new:
             return False
         with ThreadPoolExecutor(min(len(new), _FOOTER_READERS)) as pool:

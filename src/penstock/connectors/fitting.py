@@ -61,7 +61,8 @@ def missing_or_uncastable(found: pa.Schema, schema: pa.Schema) -> str | None:
     for field in schema:
         at = found.get_all_field_indices(field.name)
         if not at:
-            return f"has no column {field.name!r}: expected {field.type}, the file has {', '.join(found.names) or 'no columns'}"
+            has = ", ".join(found.names) or "no columns"
+            return f"has no column {field.name!r}: expected {field.type}, the file has {has}"
         if len(at) > 1:
             return f"has {len(at)} columns named {field.name!r}"
         kind = found.field(at[0]).type
@@ -137,6 +138,12 @@ def _read_times(
     column: pa.ChunkedArray, target: pa.DataType, formats: Sequence[str]
 ) -> tuple[pa.ChunkedArray, list[int]]:
     """Times with and without a zone; those without are in UTC, as all ticks are."""
+    for kind in (pa.timestamp(target.unit), pa.timestamp(target.unit, "UTC")):
+        # All in one way is the common case, and costs no look at the texts.
+        try:
+            return column.cast(kind).cast(target), []
+        except _FAILURES:
+            continue
     values = _array(column)
     zoned = pc.fill_null(pc.match_substring_regex(values, _ZONE), False)
     nothing = pa.scalar(None, values.type)

@@ -10,11 +10,11 @@ of its link and by a random delay of at most `disorder`.
 
 from __future__ import annotations
 
-import itertools
 import datetime as dt
+import itertools
 import math
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Final
@@ -137,7 +137,6 @@ class Generator:
             rows = pa.record_batch([*arrays, pa.nulls(part.stop - part.start)], names=[*columns, ""])
             yield Chunk(rows.select(list(range(len(columns)))))
 
-
     def table(self, link: str, start: int, stop: int, clock0: int) -> pa.Table:
         """Tuples `[start, stop)` of a link with all columns."""
         split = GeneratorSplit(link, start, stop - start, start, stop, self.origin(clock0))
@@ -164,7 +163,7 @@ class _Part:
             return pa.repeat(pa.scalar(self.generator.links[self.number].name), self.stop - self.start)
         if name == "ts":
             return pa.array(self._timestamps()).view(_US)
-        makers = {
+        makers: dict[str, Callable[[], npt.NDArray[Any]]] = {
             "srcIP": self._sources,
             "destIP": self._destinations,
             "srcPort": lambda: self._draw(_SOURCE_PORT, *_EPHEMERAL_PORTS).astype(np.int32),

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final
 
 import duckdb
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyarrow import json as arrow_json
 
 from penstock.connectors.base import Chunk
+from penstock.connectors.fitting import cast_rows
 from penstock.connectors.formats import BrokenFileError, Cut, Part, Tuning, first_line
 from penstock.connectors.line_reader import cast_table, read_lines
-from penstock.connectors.text import head, mark_length, sample, text_cuts
+from penstock.connectors.text import Block, check_utf8, head, last_line, lines_of, mark_length, sample, text_cuts
 
 _WHOLE: Final = 1 << 30
+_SHOWN: Final = 80  # characters of a value that a reason quotes
 _NUMBERS: Final = ("BIGINT", "UBIGINT", "HUGEINT", "UHUGEINT", "DOUBLE", "DECIMAL")
 
 
@@ -55,9 +60,15 @@ class JsonParser:
 
     schema: pa.Schema
 
+    @property
+    def spaces_are_blank(self) -> bool:
+        return True
+
     def parse(self, data: pa.Buffer) -> pa.Table:
-        if not bytes(data[: min(len(data), 1 << 16)]).strip() and not bytes(data).strip():
+        check_utf8(data)
+        if not last_line(data).strip():
             return self._carried().empty_table()
+        records = _check_lines(data)
         table = arrow_json.read_json(
             pa.BufferReader(data),
             read_options=arrow_json.ReadOptions(use_threads=False, block_size=_WHOLE),
@@ -65,6 +76,8 @@ class JsonParser:
                 explicit_schema=self._carried(), unexpected_field_behavior="ignore", newlines_in_values=False
             ),
         )
+        if len(table) != records:
+            raise pa.ArrowInvalid(f"{len(table)} records, expected {records}: one to a line")
         return table.select(self.schema.names)
 
     def cast(self, table: pa.Table, schema: pa.Schema) -> tuple[pa.Table, Mapping[int, str]]:
@@ -75,7 +88,7 @@ class JsonParser:
         bad = dict.fromkeys(np.flatnonzero(~good_text).tolist(), "is no UTF-8 text")
         rows = np.flatnonzero(good_text)
         lines = pa.table({"line": texts.take(pa.array(rows)).cast(pa.large_string())})
-        with duckdb.connect(config={"enable_external_access": False, "threads": 1}) as kernel:
+        with _kernel(os.getpid()).cursor() as kernel:
             kernel.register("lines", lines)
             kinds = kernel.sql(
                 "SELECT CASE WHEN json_valid(line) THEN json_type(line) END AS whole"
@@ -86,32 +99,14 @@ class JsonParser:
                 )
                 + " FROM lines"
             ).to_arrow_table()
-        whole = np.array(kinds.column("whole").to_pylist(), object)
-        for row in np.flatnonzero(whole != "OBJECT").tolist():
-            shape = whole[row]
-            bad[int(rows[row])] = "is no JSON" if shape is None else f"is {shape.lower()}, expected an object"
+        whole = _array(kinds.column("whole"))
+        odd = _rows_where(pc.invert(pc.fill_null(pc.equal(whole, "OBJECT"), False)))
+        for row, shape in zip(odd, whole.take(pa.array(odd, pa.int64())).to_pylist(), strict=True):
+            bad[int(rows[row])] = "is no JSON" if shape is None else f"is {_called(shape)}, expected an object"
         for at, one in enumerate(self.schema):
-            self._wrong(one, kinds.column(f"k{at}"), kinds.column(f"v{at}"), rows, bad)
+            for row, reason in _wrong(one, _array(kinds.column(f"k{at}")), _array(kinds.column(f"v{at}"))).items():
+                bad.setdefault(int(rows[row]), reason)
         return bad
-
-    def _wrong(
-        self,
-        one: pa.Field,
-        kinds: pa.ChunkedArray,
-        values: pa.ChunkedArray,
-        rows: np.ndarray[tuple[int], np.dtype[np.int64]],
-        bad: dict[int, str],
-    ) -> None:
-        accepted = _accepted(one.type)
-        if accepted is None:
-            return
-        found = np.array(kinds.to_pylist(), object)
-        wrong = ~np.isin(found.astype(str), [*accepted, "NULL", "None"])
-        if pa.types.is_integer(one.type):
-            wrong |= _outside(values, found, one.type)
-        for row in np.flatnonzero(wrong).tolist():
-            kind, value = found[row].lower(), values[row].as_py()
-            bad.setdefault(int(rows[row]), f"column {one.name!r}: {kind} {value!r} is no {one.type}")
 
     def _carried(self) -> pa.Schema:
         return pa.schema(
@@ -119,12 +114,41 @@ class JsonParser:
         )
 
 
+def _check_lines(data: pa.Buffer) -> int:
+    """How many lines hold a record. Refuses records that run over a line end, which Arrow allows.
+
+    What such records hold would depend on how a file is cut.
+    No record goes on from a line that ends in a closing brace to one that starts with an opening one.
+    """
+    text = np.frombuffer(data, np.uint8)
+    ends = np.flatnonzero(text == ord("\n"))
+    ends = ends[(ends > 1) & (ends < len(text) - 1)]
+    last = np.where(text[ends - 1] == ord("\r"), text[ends - 2], text[ends - 1])
+    if (last == ord("}")).all() and (text[ends + 1] == ord("{")).all():
+        return len(ends) + 1
+    lines = lines_of(Block(data, 0, None), spaces_are_blank=True)
+    if not pc.all(pc.match_substring_regex(lines.texts, r"(?s)^\s*\{.*\}\s*$"), min_count=0).as_py():
+        raise pa.ArrowInvalid("is no JSON object that begins and ends on its line")
+    return len(lines.texts)
+
+
+@lru_cache(maxsize=1)
+def _kernel(process: int) -> duckdb.DuckDBPyConnection:
+    """One for each process: a connection does not survive a fork."""
+    return duckdb.connect(config={"enable_external_access": False, "threads": 1})
+
+
+def _called(kind: str, value: str | None = None) -> str:
+    """A JSON type and value as a reason names them."""
+    word = "a number" if kind in _NUMBERS else {"VARCHAR": "a text", "BOOLEAN": "a truth value"}.get(kind)
+    word = word or {"ARRAY": "an array", "OBJECT": "an object", "NULL": "null"}[kind]
+    return word if value is None else f"{word} ({value[:_SHOWN]})"
+
+
 def _utf8(texts: pa.Array) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
     try:
         texts.cast(pa.large_string())
     except pa.ArrowInvalid:
-        from penstock.connectors.fitting import cast_rows
-
         good = np.ones(len(texts), bool)
         good[cast_rows(pa.chunked_array([texts]), pa.large_string())[1]] = False
         return good
@@ -149,13 +173,25 @@ def _accepted(kind: pa.DataType) -> tuple[str, ...] | None:
     return ("BOOLEAN",) if types.is_boolean(kind) else None
 
 
-def _outside(
-    values: pa.ChunkedArray, kinds: np.ndarray[tuple[int], np.dtype[np.object_]], kind: pa.DataType
-) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-    from penstock.connectors.fitting import cast_rows
+def _wrong(one: pa.Field, kinds: pa.Array, values: pa.Array) -> dict[int, str]:
+    """Values whose JSON type is not what the column takes, or that lie outside its range; with the reason."""
+    accepted = _accepted(one.type)
+    if accepted is None:
+        return {}
+    fits = pc.is_in(kinds, pa.array([*accepted, "NULL", None], pa.string()))
+    wrong = _rows_where(pc.invert(fits))
+    if pa.types.is_integer(one.type):
+        whole = pc.is_in(kinds, pa.array(accepted, pa.string()))
+        _, outside = cast_rows(pa.chunked_array([pc.if_else(whole, values, pa.scalar(None, values.type))]), one.type)
+        wrong = sorted({*wrong, *outside})
+    at = pa.array(wrong, pa.int64())
+    told = zip(wrong, kinds.take(at).to_pylist(), values.take(at).to_pylist(), strict=True)
+    return {row: f"column {one.name!r}: {_called(kind, value)} is no {one.type}" for row, kind, value in told}
 
-    numbers = np.isin(kinds.astype(str), _NUMBERS[:4])
-    texts = pa.chunked_array([pa.array(np.where(numbers, np.array(values.to_pylist(), object), None), pa.string())])
-    wrong = np.zeros(len(numbers), bool)
-    wrong[cast_rows(texts, kind)[1]] = True
-    return wrong
+
+def _rows_where(mask: pa.Array) -> list[int]:
+    return [int(row) for row in np.flatnonzero(mask.to_numpy(zero_copy_only=False))]
+
+
+def _array(column: pa.ChunkedArray) -> pa.Array:
+    return pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)

@@ -15,13 +15,17 @@ from penstock.connectors.base import Chunk
 from penstock.connectors.fitting import fit_table, one_batch
 from penstock.connectors.formats import BrokenFileError, Part, first_line
 from penstock.connectors.rejects import rejected_whole, rejects
-from penstock.connectors.text import Block, Lines, blocks, count_lines, first_line_number, joined, lines_of
+from penstock.connectors.text import Block, Lines, blocks, count_lines, first_line_number, joined, line_starts, lines_of
 
 _RECORD_CHARACTERS: Final = 10_000  # how much of a broken line the error stream keeps
 
 
 class LineParser(Protocol):
     """A format in which a line is a record."""
+
+    @property
+    def spaces_are_blank(self) -> bool:
+        """Whether a line of spaces is no record."""
 
     def parse(self, data: pa.Buffer) -> pa.Table:
         """All lines at once, as columns that can be cast to the schema; raises ArrowInvalid if any line is broken."""
@@ -52,29 +56,35 @@ def _chunk(part: Part, block: Block, parser: LineParser, schema: pa.Schema, colu
     try:
         table = parser.parse(block.data)
         if len(table) != count_lines(block):
-            lines = lines_of(block)
+            lines = lines_of(block, spaces_are_blank=parser.spaces_are_blank)
             # More or fewer rows than lines: a quote or a brace runs over a line end.
             table = table if len(table) == len(lines.texts) else None
     except (pa.ArrowInvalid, pa.ArrowTypeError):
         pass
     if table is None:
-        lines = lines or lines_of(block)
+        lines = lines or lines_of(block, spaces_are_blank=parser.spaces_are_blank)
         bad.update(parser.suspects(lines.texts))
         good = np.setdiff1d(np.arange(len(lines.texts)), np.fromiter(bad, np.int64, len(bad)))
         tables = _halve(lines.texts, good, parser.parse, bad)
-        table = pa.concat_tables(tables, promote_options="permissive") if tables else None
-    good_rows = None if not bad or lines is None else np.setdiff1d(np.arange(len(lines.texts)), list(bad))
-    if table is None:
-        tuples = pa.RecordBatch.from_pylist([], schema=pa.schema([schema.field(name) for name in columns]))
     else:
-        fitted, misfits = parser.cast(table, schema)
-        bad.update({int(row if good_rows is None else good_rows[row]): why for row, why in misfits.items()})
-        tuples = one_batch(fitted).select(list(columns))
-    return Chunk(tuples, _refused(part, block, lines, bad) if bad else None)
+        tables = [table]
+    rows = None if lines is None else np.setdiff1d(np.arange(len(lines.texts)), np.fromiter(bad, np.int64, len(bad)))
+    # Each table is cast by itself: two of them may have read their times in different ways.
+    fitted, first = [], 0
+    for one in tables:
+        cast, misfits = parser.cast(one, schema)
+        bad.update({int(first + row if rows is None else rows[first + row]): why for row, why in misfits.items()})
+        fitted.append(cast)
+        first += len(one)
+    whole = pa.concat_tables(fitted) if fitted else schema.empty_table()
+    tuples = one_batch(whole).select(list(columns))
+    if not bad:
+        return Chunk(tuples)
+    lines = lines or lines_of(block, spaces_are_blank=parser.spaces_are_blank)
+    return Chunk(tuples, _refused(part, block, lines, bad))
 
 
-def _refused(part: Part, block: Block, lines: Lines | None, bad: Mapping[int, str]) -> pa.RecordBatch | None:
-    lines = lines or lines_of(block)
+def _refused(part: Part, block: Block, lines: Lines, bad: Mapping[int, str]) -> pa.RecordBatch | None:
     rows = sorted(bad)
     raw = lines.texts.take(pa.array(rows, pa.int64())).to_pylist()
     records = [text.rstrip(b"\r\n").decode(errors="replace")[:_RECORD_CHARACTERS] for text in raw]
@@ -82,10 +92,10 @@ def _refused(part: Part, block: Block, lines: Lines | None, bad: Mapping[int, st
     reasons = [bad[row] for row in rows]
     if first is not None:
         return rejects(part.path, [first + int(lines.numbers[row]) for row in rows], records, reasons)
-    ends = np.cumsum([0, *(len(text) for text in lines.texts.to_pylist())])
+    starts = line_starts(block)[1]
     return rejects(
         part.path,
-        [block.byte + int(ends[row]) for row in rows],
+        [block.byte + int(starts[lines.numbers[row]]) for row in rows],
         records,
         [f"{reason} (the position is the byte: the line is too far into the file to be counted)" for reason in reasons],
     )

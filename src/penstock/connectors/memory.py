@@ -76,6 +76,9 @@ class Memory:
     def shards(self) -> Sequence[str]:
         if self.shard_by is None:
             return ("0",)
+        if isinstance(self.elements, pa.Table):
+            texts = pc.fill_null(self.elements.column(self.shard_by).cast(pa.string()), "None")
+            return tuple(texts.unique().to_pylist()) or ("0",)
         seen = (self._shard_of(at) for at in range(len(self.elements)))
         return tuple(dict.fromkeys(shard for shard in seen if shard is not None)) or ("0",)
 
@@ -134,8 +137,6 @@ class Memory:
         """The shard of an element; None for punctuation that speaks for all of them."""
         if self.shard_by is None:
             return "0"
-        if isinstance(self.elements, pa.Table):
-            return str(self.elements.column(self.shard_by)[at].as_py())
         element = self.elements[at]
         if isinstance(element, PunctuationElement):
             named = dict(element.value)
@@ -239,7 +240,7 @@ def _columns(rows: Sequence[Any], schema: pa.Schema) -> tuple[pa.RecordBatch, li
 
 def _convert(rows: Sequence[Any], schema: pa.Schema) -> pa.RecordBatch:
     width, names = len(schema), set(schema.names)
-    plain = []
+    plain: list[Sequence[Any]] = []
     for row in rows:
         if isinstance(row, Mapping):
             if row.keys() != names:

@@ -33,7 +33,9 @@ def write_packets(
     if not generator.bounded:
         raise QueryError("an endless generator cannot be written to files", hint="give it rows= or seconds=")
     if files < 1 or row_group_rows < 1:
-        raise QueryError("there must be at least one file and one row to a row group", found=f"{files=}, {row_group_rows=}")
+        raise QueryError(
+            "there must be at least one file and one row to a row group", found=f"{files=}, {row_group_rows=}"
+        )
     schema = generator.schema()
     feed = generator.open(schema, MemoryJournal())
     start = feed.start()

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from penstock.connectors.formats import BrokenFileError, Cut, Part, Tuning, first_line, opened
 
@@ -60,10 +61,7 @@ def text_cuts(part: Part, tuning: Tuning, *, whole: bool) -> list[Cut]:
         text = part.size * (_EXPANSION if compression_of(part.path) else 1)
         return [Cut(0, part.size, max(1, text // _LINE_BYTES), part.size)]
     edges = [*range(0, part.size, tuning.bytes), part.size]
-    return [
-        Cut(low, high, max(1, (high - low) // _LINE_BYTES), high - low)
-        for low, high in itertools.pairwise(edges)
-    ]
+    return [Cut(low, high, max(1, (high - low) // _LINE_BYTES), high - low) for low, high in itertools.pairwise(edges)]
 
 
 def blocks(part: Part, begin: int = 0, lines_before: int = 0) -> Iterator[Block]:
@@ -98,7 +96,7 @@ def _line_start(file: Any, at: int, limit: int) -> int:
         data = file.read(min(_PROBE_BYTES, limit - probe))
         found = data.find(b"\n")
         if found >= 0:
-            return probe + found + 1
+            return probe + int(found) + 1
         probe += len(data)
     return limit
 
@@ -180,19 +178,32 @@ def full_text(part: Part) -> Iterator[bytes]:
         yield from _text_stream(file, part)
 
 
-def lines_of(block: Block) -> Lines:
-    """The lines of a block, without copying it."""
+def lines_of(block: Block, *, spaces_are_blank: bool = False) -> Lines:
+    """The lines of a block that are not blank, without copying it."""
+    data, offsets = line_starts(block)
+    texts = pa.Array.from_buffers(
+        pa.large_binary(), len(offsets) - 1, [None, pa.py_buffer(offsets.astype(np.int64)), block.data]
+    )
+    blank = _blank(data, offsets)
+    if spaces_are_blank:
+        blank |= ~pc.match_substring_regex(texts, r"\S").to_numpy(zero_copy_only=False)
+    numbers = np.flatnonzero(~blank)
+    return Lines(texts.filter(pa.array(~blank)) if blank.any() else texts, numbers)
+
+
+def count_lines(block: Block) -> int:
+    """How many lines of a block are not blank."""
+    data, offsets = line_starts(block)
+    return len(offsets) - 1 - int(np.count_nonzero(_blank(data, offsets)))
+
+
+def line_starts(block: Block) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+    """The bytes of a block, and where its lines start; the last number is where the block ends."""
     data = np.frombuffer(block.data, np.uint8)
     ends = np.flatnonzero(data == _NEWLINE) + 1
     if not len(ends) or ends[-1] != len(data):
         ends = np.append(ends, len(data))
-    offsets = np.concatenate([[0], ends])
-    texts = pa.Array.from_buffers(
-        pa.large_binary(), len(ends), [None, pa.py_buffer(offsets.astype(np.int64)), block.data]
-    )
-    blank = _blank(data, offsets)
-    numbers = np.flatnonzero(~blank)
-    return Lines(texts.filter(pa.array(~blank)) if blank.any() else texts, numbers)
+    return data, np.concatenate([[0], ends])
 
 
 def _blank(data: np.ndarray[Any, Any], offsets: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
@@ -202,10 +213,18 @@ def _blank(data: np.ndarray[Any, Any], offsets: np.ndarray[Any, Any]) -> np.ndar
     return np.asarray(only_end | ((lengths == 2) & (first == _RETURN) & (data[offsets[1:] - 1] == _NEWLINE)))
 
 
-def count_lines(block: Block) -> int:
-    """How many lines a block has, blank ones included."""
-    data = np.frombuffer(block.data, np.uint8)
-    return int(np.count_nonzero(data == _NEWLINE)) + int(data[-1] != _NEWLINE)
+def last_line(data: pa.Buffer) -> bytes:
+    """The last line of a text that is not blank."""
+    tail: bytes = data.slice(max(0, data.size - _PROBE_BYTES)).to_pybytes().rstrip(b"\r\n")
+    if b"\n" not in tail and data.size > _PROBE_BYTES:
+        tail = data.to_pybytes().rstrip(b"\r\n")
+    return tail[tail.rfind(b"\n") + 1 :]
+
+
+def check_utf8(data: pa.Buffer) -> None:
+    """Refuse a text that is no UTF-8, with ArrowInvalid."""
+    offsets = pa.py_buffer(np.array([0, data.size], np.int64))
+    pa.Array.from_buffers(pa.large_binary(), 1, [None, offsets, data]).cast(pa.large_string())
 
 
 def joined(texts: pa.Array) -> pa.Buffer:
