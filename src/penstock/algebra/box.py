@@ -238,6 +238,24 @@ class Aggregate(Box):
     by: tuple[str, ...] = ()
 
     kind: ClassVar[str] = "aggregate"
+    COUNT: ClassVar[str] = "count(*)"
+
+    @property
+    def tuple_count(self) -> str:
+        """The partial that counts tuples: the account that shows that none was lost. Added if no output needs it."""
+        return next((name for name, sql in self.aggregation.partials if sql == self.COUNT), "#tuples")
+
+    @property
+    def partials(self) -> tuple[tuple[str, str], ...]:
+        """(column, aggregate SQL over tuples) of everything that is decomposed."""
+        known = self.aggregation.partials
+        return known if self.tuple_count in dict(known) else (*known, (self.tuple_count, self.COUNT))
+
+    @property
+    def merges(self) -> tuple[tuple[str, str], ...]:
+        """(column, aggregate SQL over partial rows), with the columns and types of `partials`."""
+        known, count = self.aggregation.merges, self.tuple_count
+        return known if count in dict(known) else (*known, (count, f'CAST(sum("{count}") AS BIGINT)'))
 
     @property
     def on_type(self) -> pa.DataType:

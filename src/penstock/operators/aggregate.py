@@ -18,7 +18,7 @@ from penstock.algebra.box import Aggregate, Marks
 from penstock.algebra.kernel import quote
 from penstock.algebra.ticks import BEGINNING, END, from_ticks
 from penstock.operators.base import Departures, Operator, Slots
-from penstock.operators.subaggregate import PANE, PARTIAL, TUPLES, merge_query
+from penstock.operators.subaggregate import PANE, PARTIAL, merge_query
 
 WINDOW = "#window"
 
@@ -50,7 +50,7 @@ class AggregateOp(Operator):
             first, last = window.last_closed(before) + 1, window.last_closed(mark)
             results = self._close(arrived, first, last)
             self._slots.set_mark(mark)
-            arrived = {part: self._still_needed(tuples, last) for part, tuples in arrived.items()}
+            arrived = {part: self._still_needed(part, tuples, last) for part, tuples in arrived.items()}
             self._purge(last)
             if results is not None:
                 yield 0, results
@@ -96,8 +96,8 @@ class AggregateOp(Operator):
     def _close_query(self, first: int, last: int) -> str:
         box, aggregation = self._box, self._box.aggregation
         keys = [quote(k) for k in (WINDOW, *box.by)]
-        merges = [f"{sql} AS {quote(name)}" for name, sql in aggregation.merges]
-        select = ", ".join([*keys, *merges, f"count(*) AS {quote(TUPLES)}"])
+        merges = [f"{sql} AS {quote(name)}" for name, sql in box.merges]
+        select = ", ".join([*keys, *merges])
         with_parts = [
             f"merged AS (SELECT {select} FROM ({self._in_windows(PARTIAL, first, last)}) GROUP BY {', '.join(keys)})"
         ]
@@ -127,19 +127,20 @@ class AggregateOp(Operator):
         rows = f"SELECT {spread} AS {quote(WINDOW)}, * EXCLUDE ({pane}) FROM {table}"
         return f"SELECT DISTINCT * FROM ({rows})" if distinct else rows
 
-    def _still_needed(self, tuples: pa.Table, last: int) -> pa.Table:
+    def _still_needed(self, part: str, tuples: pa.Table, last: int) -> pa.Table:
         """Without the panes whose last window has closed; their tuples are released."""
         panes = tuples.column(PANE).to_numpy()
         window = self._box.window
         needed = np.floor_divide(panes, window.advance // window.pane) > np.int64(min(max(last, BEGINNING), END))
-        if TUPLES in tuples.column_names:
-            self.released += int(pc.sum(tuples.column(TUPLES).filter(pa.array(~needed))).as_py() or 0)
+        if part == PARTIAL:
+            counts = tuples.column(self._box.tuple_count)
+            self.released += int(pc.sum(counts.filter(pa.array(~needed))).as_py() or 0)
         return tuples if needed.all() else tuples.filter(pa.array(needed))
 
     def _purge(self, last: int) -> None:
         for pane in self._slots.numbers():
             if self._box.window.last_of_pane(pane) <= last:
-                counts = [c.column(TUPLES) for c in self._slots.chunks(pane, PARTIAL)]
+                counts = [c.column(self._box.tuple_count) for c in self._slots.chunks(pane, PARTIAL)]
                 self.released += sum(pc.sum(c).as_py() or 0 for c in counts)
                 self._slots.drop(pane)
 

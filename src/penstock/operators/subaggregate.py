@@ -16,12 +16,11 @@ from penstock.algebra import kernel
 from penstock.algebra.box import Aggregate
 from penstock.algebra.kernel import quote
 from penstock.algebra.ticks import to_ticks
+from penstock.operators.dense import dense_counts
 
 PANE = "#pane"
 PARTIAL = "partial"
 """The part of an aggregate's traffic and state that holds decomposed aggregates; held values go by their own names."""
-TUPLES = "#tuples"
-"""How many tuples a partial aggregate stands for: the account that shows that none was lost."""
 
 REDUCE_ROWS = 4_194_304
 """Tuples gathered before they are reduced: one grouping over many tuples beats several followed by a merge."""
@@ -35,8 +34,9 @@ class SubAggregateOp:
     def __init__(self, box: Aggregate) -> None:
         self._box = box
         keys = ", ".join(quote(k) for k in (PANE, *box.by))
-        partials = "".join(f", {sql} AS {quote(name)}" for name, sql in box.aggregation.partials)
-        self._reduce = f"SELECT {keys}{partials}, count(*) AS {quote(TUPLES)} FROM tuples GROUP BY {keys}"
+        partials = "".join(f", {sql} AS {quote(name)}" for name, sql in box.partials)
+        self._reduce = f"SELECT {keys}{partials} FROM tuples GROUP BY {keys}"
+        self._only_counts = len(box.partials) == 1
         self._merge = merge_query(box, "tuples")
         self._held = {
             held.name: (
@@ -77,8 +77,14 @@ class SubAggregateOp:
         self._gathered.clear()
         self._rows = self._bytes = 0
         panes = pane_numbers(tuples.column(self._box.on), self._box.window.pane)
-        tuples = tuples.append_column(PANE, panes)
-        self._reduced[PARTIAL].append(kernel.run(self._reduce, tuples=tuples))
+        reduced = (
+            dense_counts(tuples.select(self._box.by), panes, (PANE, self._box.tuple_count))
+            if self._only_counts
+            else None
+        )
+        if reduced is None or self._held:
+            tuples = tuples.append_column(PANE, panes)
+        self._reduced[PARTIAL].append(kernel.run(self._reduce, tuples=tuples) if reduced is None else reduced)
         for name, query in self._held.items():
             kept = kernel.run(query, tuples=tuples)
             if kept.num_rows:
@@ -98,6 +104,5 @@ def pane_numbers(column: pa.ChunkedArray, pane: int) -> pa.Array:
 def merge_query(box: Aggregate, table: str) -> str:
     """Merges partial aggregates of the same pane and group; may be applied any number of times."""
     keys = ", ".join(quote(k) for k in (PANE, *box.by))
-    merges = "".join(f", {sql} AS {quote(name)}" for name, sql in box.aggregation.merges)
-    count = f"CAST(sum({quote(TUPLES)}) AS BIGINT) AS {quote(TUPLES)}"
-    return f"SELECT {keys}{merges}, {count} FROM {table} GROUP BY {keys}"
+    merges = "".join(f", {sql} AS {quote(name)}" for name, sql in box.merges)
+    return f"SELECT {keys}{merges} FROM {table} GROUP BY {keys}"
