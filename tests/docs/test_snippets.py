@@ -29,6 +29,7 @@ _FENCE = re.compile(r"^(?P<indent> *)(?P<ticks>`{3,})(?P<language>[\w-]*)[^`]*$"
 _NOT_EXECUTED = re.compile(r"^<!-- not executed:(?P<reason>.*)-->$")
 _EXECUTED = "<!-- executed -->"
 _PRINTED = "<!-- printed -->"
+_LINK = re.compile(r"\]\((?!\w+:)(?P<page>[^)#\s]*)(?:#(?P<anchor>[^)\s]+))?\)")
 
 
 @dataclass(frozen=True)
@@ -73,6 +74,15 @@ def snippets(page: str) -> Iterator[Snippet]:
         note = ""
 
 
+def anchors(page: str) -> set[str]:
+    """The anchors of a page's headings, as GitHub makes them."""
+    code = [block.text for block in snippets(page)]
+    for text in code:
+        page = page.replace(text, "")
+    headings = re.findall(r"^#+ +(.+?) *$", page, re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
 def run_page(path: Path) -> None:
     """Execute the page in the current folder. Errors carry the page's own line numbers."""
     # A real module, because pickle and dataclasses look a function's module up in sys.modules.
@@ -114,6 +124,19 @@ def test_page_runs_as_written(
         request.getfixturevalue("spark_ready")
     monkeypatch.chdir(tmp_path)
     run_page(path)
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_links_between_pages_lead_somewhere(path: Path):
+    for target, anchor in _LINK.findall(path.read_text(encoding="utf-8")):
+        page = (path.parent / target).resolve() if target else path
+        assert page.exists(), f"{path.name}: {target}"
+        assert not anchor or anchor in anchors(page.read_text(encoding="utf-8")), f"{path.name}: {target}#{anchor}"
+
+
+def test_anchors_are_those_of_headings_outside_of_code():
+    page = "# A b\n## Tumbling, with `gaps`\n```\n# no\n```\n"
+    assert anchors(page) == {"a-b", "tumbling-with-gaps"}
 
 
 def test_readme_shows_a_first_query_that_is_executed():
