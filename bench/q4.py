@@ -145,7 +145,9 @@ def difference(expected: Path, packets: Path, out: Path, *, all_windows: bool) -
 
 
 def _connect() -> duckdb.DuckDBPyConnection:
-    return duckdb.connect(config={"threads": CORES})
+    connection = duckdb.connect(config={"threads": CORES})
+    connection.execute("SET enable_progress_bar = false")  # the benchmark has one of its own
+    return connection
 
 
 def _one(connection: duckdb.DuckDBPyConnection, query: str) -> int:

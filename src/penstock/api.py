@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Callable
 
 from penstock.errors import QueryError
@@ -18,6 +17,7 @@ from penstock.runtime.settings import TRAIN_BYTES, TRAIN_ROWS, Settings
 from penstock.spark.run import Run, run_to_end
 from penstock.spark.session import parallelism
 from penstock.storage.folder import Folder
+from penstock.storage.temporary import TemporaryFolder
 
 ENGINES = ("spark", "local")
 
@@ -55,8 +55,7 @@ class Network(Builder):
             )
         if engine == "local":
             return run_locally(self._job(settings, checkpoint, os.cpu_count() or 1), on_batch)
-        job = self._job(settings, checkpoint, parallelism(master))
-        return run_to_end(job, master=master, on_batch=on_batch)
+        return run_to_end(self._job(settings, checkpoint, parallelism(master)), master=master, on_batch=on_batch)
 
     def start(
         self,
@@ -71,7 +70,8 @@ class Network(Builder):
     ) -> Run:
         """Start on Spark and return a handle; the run goes on until it is stopped or its inputs have ended."""
         job = self._job(Settings(train_rows, train_bytes, buckets, tasks), checkpoint, parallelism(master))
-        return Run(job, master=master, on_batch=on_batch)
+        bounded = all(s.connector.bounded for s in job.plan.network.sources)
+        return Run(job, master=master, to_the_end=bounded, on_batch=on_batch)
 
     def explain(self) -> str:
         """The plan: boxes, stages, the two halves of each Aggregate, and the progress of every arc."""
@@ -79,5 +79,7 @@ class Network(Builder):
 
     def _job(self, settings: Settings, checkpoint: str | None, cores: int) -> Job:
         plan = compile_network(self.network)
-        folder = checkpoint if checkpoint is not None else tempfile.mkdtemp(prefix=f"penstock-{self.name}-")
-        return open_job(plan, settings, Folder(folder), cores)
+        if checkpoint is not None:
+            return open_job(plan, settings, Folder(checkpoint), cores)
+        temporary = TemporaryFolder(f"penstock-{self.name}-")
+        return open_job(plan, settings, Folder(temporary.path), cores, keep=temporary)

@@ -44,6 +44,7 @@ def _connection() -> tuple[duckdb.DuckDBPyConnection, threading.Lock]:
     if found is None:
         connection = duckdb.connect(":memory:", config=_SETTINGS)
         connection.execute("SET TimeZone = 'UTC'")
+        connection.execute("SET enable_progress_bar = false")
         connection.execute("SET lock_configuration = true")
         found = _connections.setdefault(pid, (connection, threading.Lock()))
     return found

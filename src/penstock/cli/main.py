@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import runpy
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+import traceback
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import pyarrow as pa
 import typer
@@ -17,7 +15,9 @@ from rich.table import Table
 import penstock
 from penstock.api import Network
 from penstock.cli.demo import demo
-from penstock.errors import InternalError, PenstockError, QueryError
+from penstock.cli.failures import reported
+from penstock.cli.stopping import interruptible, start_spark, stop_on_signal
+from penstock.errors import PenstockError, QueryError
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, help=__doc__)
 app.command("demo")(demo)
@@ -31,7 +31,9 @@ def _version(wanted: bool) -> None:
 
 @app.callback()
 def main(
-    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")] = False,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
+    ] = False,
 ) -> None:
     """Continuous queries over streams that are late, skewed, bursty or silent, on Apache Spark."""
 
@@ -45,18 +47,20 @@ def run(
     rows: Annotated[int, typer.Option(min=0, help="How many tuples of each output to show.")] = 20,
 ) -> None:
     """Run the network of an application: to the end of its inputs, or until Ctrl-C."""
-    with _reported():
+    with reported(), stop_on_signal() as stop:
         net = load(application, network)
         console = Console()
+        start_spark(master)
         handle = net.start(master=master, checkpoint=checkpoint)
         console.print(f"running [bold]{net.name}[/], checkpoint {handle.checkpoint}; Ctrl-C stops", highlight=False)
-        try:
-            while not handle.wait(1.0):
-                if handle.result.record().ended:
-                    break
-        except KeyboardInterrupt:
+        with interruptible(stop):
+            while not (stop.is_set() or handle.wait(1.0) or handle.result.record().ended):
+                pass
+        if stop.is_set():
             console.print("stopping")
-        result = handle.stop()
+        with interruptible(stop):
+            handle.stop()
+        result = handle.result
         for output in result.outputs():
             _show(console, output, result[output], rows)
         for name, count in result.record().inputs.items():
@@ -73,7 +77,7 @@ def explain(
     network: Annotated[str | None, typer.Option(help="Which variable, if the file defines several networks.")] = None,
 ) -> None:
     """Show the plan of an application's network: boxes, stages, progress of every arc."""
-    with _reported():
+    with reported():
         typer.echo(load(application, network).explain())
 
 
@@ -81,19 +85,35 @@ def load(application: Path, name: str | None) -> Network:
     """The network that a Python file defines."""
     if not application.is_file():
         raise QueryError(f"there is no file {application}")
-    found = {
-        key: value for key, value in runpy.run_path(str(application)).items() if isinstance(value, Network)
-    }
+    found = {key: value for key, value in _executed(application).items() if isinstance(value, Network)}
     if name is not None and name in found:
         return found[name]
     if name is not None or len(found) != 1:
         raise QueryError(
-            f"{application} defines {len(found)} networks" if name is None else f"{application} has no network '{name}'",
+            f"{application} defines {len(found)} networks"
+            if name is None
+            else f"{application} has no network '{name}'",
             expected="one variable that is a pk.Network",
             found=", ".join(found) or "none",
             hint="name one with --network" if found else "net = pk.Network('name') at the top level of the file",
         )
     return next(iter(found.values()))
+
+
+def _executed(application: Path) -> dict[str, Any]:
+    """The variables of a Python file after it has run."""
+    try:
+        return runpy.run_path(str(application))
+    except PenstockError:
+        raise
+    except Exception as error:
+        frames = [f for f in traceback.extract_tb(error.__traceback__) if f.filename == str(application)]
+        line = error.lineno if isinstance(error, SyntaxError) else frames[-1].lineno if frames else None
+        raise QueryError(
+            f"{application} cannot be run" + (f": line {line} fails" if line else ""),
+            expected="a Python file that defines a pk.Network",
+            found=f"{type(error).__name__}: {error.msg if isinstance(error, SyntaxError) else error}",
+        ) from error
 
 
 def _show(console: Console, output: str, tuples: pa.Table, rows: int) -> None:
@@ -103,18 +123,6 @@ def _show(console: Console, output: str, tuples: pa.Table, rows: int) -> None:
     for row in tuples.slice(0, rows).to_pylist():
         shown.add_row(*(str(v) for v in row.values()))
     console.print(shown)
-
-
-@contextmanager
-def _reported() -> Iterator[None]:
-    """Errors as people read them: exit code 2 for the user's query, 1 for everything else."""
-    try:
-        yield
-    except PenstockError as error:
-        Console(stderr=True).print(str(error), style="red", markup=False, highlight=False)
-        if isinstance(error, InternalError):
-            raise
-        sys.exit(2 if isinstance(error, QueryError) else 1)
 
 
 def _register_benchmarks() -> None:

@@ -93,7 +93,7 @@ class Files:
     def shards(self) -> Sequence[str]:
         if self.lanes is None:
             return (_ONE_LANE,)
-        return () if self.follow else tuple(dict.fromkeys(self.lane(file.path) for file in self.listed()))
+        return tuple(dict.fromkeys(self.lane(file.path) for file in self.listed()))
 
     def schema(self) -> pa.Schema:
         """The declared schema, or that of the first file that can be read."""

@@ -81,6 +81,7 @@ class Builder:
         return frozen
 
     def _add(self, box: Box) -> Stream:
+        _require_name(box.name)
         # Outputs have names of their own: a stream may leave under the name of its input.
         rivals = [b.name for b in self._boxes if isinstance(b, Output) == isinstance(box, Output)]
         if box.name in rivals:
@@ -88,6 +89,14 @@ class Builder:
                 f"there is already {'an output' if isinstance(box, Output) else 'a box'} named '{box.name}'",
                 found=", ".join(rivals),
                 hint="give it another name",
+            )
+        streams = {p.name: p.box for other in self._boxes for p in _ports(other)}
+        taken = [p.name for p in _ports(box) if p.name in streams]
+        if taken:
+            raise QueryError(
+                f"there is already a stream named '{taken[0]}', of the {streams[taken[0]].kind} "
+                f"'{streams[taken[0]].name}'",
+                hint="give the box another name",
             )
         self._boxes.append(box)
         return Stream(self, Port(box, 0))
@@ -189,6 +198,7 @@ class Stream:
             length = duration_ticks(size, kind)
             window = Window(length, duration_ticks(advance, kind) if advance is not None else length)
             aggregation = decompose(outputs, self.schema, on=attribute)
+            _refuse_reserved((*outputs, *keys, *aggregation.columns))
             return self._builder._add(
                 Aggregate(label, (self._port,), aggregation, tuple(outputs.items()), attribute, window, keys)
             )
@@ -250,6 +260,27 @@ def union(*streams: Stream, name: str | None = None) -> Stream:
         if any(s._builder is not builder for s in streams):
             raise QueryError("the streams of a union belong to different networks")
         return builder._add(Union(label, tuple(s._port for s in streams)))
+
+
+def _ports(box: Box) -> list[Port]:
+    return [Port(box, index) for index in range(len(box.ports))]
+
+
+def _require_name(name: str) -> None:
+    # Names become folders of the checkpoint; '!' marks what the plan adds by itself.
+    if not name or name.startswith(".") or any(c in name for c in "/\\!\0"):
+        raise QueryError(
+            f"{name!r} cannot be a name",
+            expected="a name that is not empty, does not begin with a dot and has no '/', '\\' or '!' in it",
+        )
+
+
+def _refuse_reserved(names: Sequence[str]) -> None:
+    for name in names:
+        if name.startswith("#"):
+            raise QueryError(
+                f"'{name}' begins with '#', as the columns of panes and windows do", hint="rename it with map()"
+            )
 
 
 def _require_columns(names: Sequence[str], schema: pa.Schema) -> None:

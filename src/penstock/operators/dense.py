@@ -53,10 +53,10 @@ def dense_counts(keys: pa.Table, panes: pa.Array, names: tuple[str, str]) -> pa.
 
 
 def _small_domain(kind: pa.DataType) -> bool:
-    # Not floats: two zeros and many NaNs are one group, which an encoding by bits does not know.
-    return bool(
-        pa.types.is_integer(kind) or pa.types.is_boolean(kind) or pa.types.is_string(kind) or pa.types.is_temporal(kind)
-    )
+    # Not floats: two zeros and many NaNs are one group, which an encoding by bits does not know. And only what the
+    # kernel hands back in the same type: the next train may be grouped there, and its partials must fit to these.
+    plain_time = pa.types.is_date32(kind) or (pa.types.is_timestamp(kind) and kind.tz is None)
+    return bool(pa.types.is_integer(kind) or pa.types.is_boolean(kind) or pa.types.is_string(kind) or plain_time)
 
 
 def _encoded(column: pa.ChunkedArray) -> pa.DictionaryArray:

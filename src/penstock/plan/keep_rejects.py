@@ -1,4 +1,4 @@
-"""Late tuples and broken records that no output takes are kept, so that they can always be read afterwards."""
+"""Late tuples and broken records are kept, whatever else becomes of them, so that they can be read afterwards."""
 
 from __future__ import annotations
 

@@ -26,9 +26,7 @@ class Extremes:
     ended: bool = False
 
     def merge(self, other: Extremes) -> Extremes:
-        return Extremes(
-            max(self.largest, other.largest), max(self.stated, other.stated), self.ended or other.ended
-        )
+        return Extremes(max(self.largest, other.largest), max(self.stated, other.stated), self.ended or other.ended)
 
 
 NOTHING = Extremes()

@@ -12,7 +12,7 @@ Everything that affects the answer is in the offset, so a batch can be read agai
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
@@ -144,6 +144,14 @@ def read_assignment(job: Job, assignment: Assignment, batch: int) -> Iterator[Ro
     yield from intake.rows()
 
 
+@dataclass(frozen=True)
+class SetAside:
+    """Masks over the rows of a chunk: which are late, and which have no progressing attribute."""
+
+    late: pa.Array | None = None
+    null: pa.Array | None = None
+
+
 class Intake:
     """One task's way from chunks to rows."""
 
@@ -161,22 +169,25 @@ class Intake:
         shards[shard] = shards.get(shard, NOTHING).merge(seen)
 
     def take_split(self, source: Source, split: Split) -> None:
-        columns = self.columns(source)
-        late: dict[int, pa.Array] = {}
+        aside: dict[int, SetAside] = {}
+        for number, chunk in enumerate(source.connector.read(split, source.tuples, self.columns(source))):
+            found = self.take_chunk(source, split.shard, chunk)
+            if found is not None:
+                aside[number] = found
+        if not aside:
+            return
+        # They leave whole: the split, of which only some columns were read, is read once more with all of them.
         origin = str(getattr(split, "path", source.name))
-        for number, chunk in enumerate(source.connector.read(split, source.tuples, columns)):
-            is_late = self.take_chunk(source, split.shard, chunk, origin)
-            if is_late is not None:
-                late[number] = is_late
-        if late:
-            self._route_late(source, split, late, columns)
+        for number, chunk in enumerate(source.connector.read(split, source.tuples, source.tuples.names)):
+            if number in aside:
+                self._route(source, pa.Table.from_batches([chunk.tuples]), aside[number], origin)
 
     def take_whole(self, source: Source, shard: str, tuples: pa.Table) -> None:
         """Take tuples that have all their columns, so that late ones can be routed at once."""
         for batch in tuples.to_batches():
-            late = self.take_chunk(source, shard, Chunk(batch), source.name)
-            if late is not None:
-                self._superbox.push(Port(source, Source.LATE), pa.Table.from_batches([batch]).filter(late))
+            aside = self.take_chunk(source, shard, Chunk(batch))
+            if aside is not None:
+                self._route(source, pa.Table.from_batches([batch]), aside, source.name)
 
     def columns(self, source: Source) -> list[str]:
         """The columns to read, in the order of the schema."""
@@ -186,19 +197,21 @@ class Intake:
             needed.update(bind_predicate(where, source.tuples).columns)
         return [name for name in source.tuples.names if name in needed]
 
-    def take_chunk(self, source: Source, shard: str, chunk: Chunk, origin: str) -> pa.Array | None:
-        """Take one chunk; a mask of its late rows if there are any."""
+    def take_chunk(self, source: Source, shard: str, chunk: Chunk) -> SetAside | None:
+        """Take one chunk; which of its rows are to be set aside, if there are any."""
         count = self._counts.setdefault(source.name, InputCount())
         if chunk.rejects is not None and chunk.rejects.num_rows:
             self._refuse(source, count, pa.Table.from_batches([chunk.rejects]))
+        issued = self._stated_by(source, shard)
         self.report(source.name, shard, Extremes(stated=chunk.stated))
         tuples = pa.Table.from_batches([chunk.tuples])
         count.read += tuples.num_rows
         keep: pa.Array | None = None
+        null: pa.Array | None = None
         if tuples.column(source.on).null_count:
-            is_null = pc.is_null(tuples.column(source.on)).combine_chunks()
-            self._refuse(source, count, _null_rejects(tuples.filter(is_null), source, origin), read=False)
-            keep = pc.invert(is_null)
+            null = pc.is_null(tuples.column(source.on)).combine_chunks()
+            count.refused += tuples.column(source.on).null_count
+            keep = pc.invert(null)
         marked = self._punctuation(source, shard, tuples, count)
         if marked is not None:
             keep = pc.invert(marked) if keep is None else pc.and_not(keep, marked)
@@ -206,8 +219,7 @@ class Intake:
         bounds = pc.min_max(ticks if keep is None else ticks.filter(keep))
         smallest, largest = bounds["min"].as_py(), bounds["max"].as_py()
         if largest is None:
-            return None
-        issued = self._issued.get(source.name, {}).get(shard, BEGINNING)
+            return SetAside(null=null) if null is not None else None
         late = None
         if smallest < issued:
             late = pc.less(ticks, issued).combine_chunks()
@@ -219,7 +231,19 @@ class Intake:
         taken = tuples if keep is None else tuples.filter(keep)
         count.taken += taken.num_rows
         self._superbox.push(Port(source), taken)
-        return late if late is not None and source.late == "route" else None
+        if source.late != "route":
+            late = None
+        return SetAside(late, null) if late is not None or null is not None else None
+
+    def _stated_by(self, source: Source, shard: str) -> int:
+        """What a shard had stated before this batch. One that has just appeared starts where its input stands:
+        windows below have left, and what would belong there is late."""
+        known = self._issued.get(source.name, {})
+        if shard not in known:
+            stands = min(known.values(), default=BEGINNING)
+            self.report(source.name, shard, Extremes(stated=stands))
+            return stands
+        return known[shard]
 
     def rows(self) -> Iterator[Row]:
         """What leaves the task, for the stages and for the outlet."""
@@ -241,10 +265,10 @@ class Intake:
         }
         yield note(OUTLET, self._index % job.settings.buckets, sender, content)
 
-    def _refuse(self, source: Source, count: InputCount, rejects: pa.Table, *, read: bool = True) -> None:
+    def _refuse(self, source: Source, count: InputCount, rejects: pa.Table) -> None:
         refused = int(pc.sum(pc.fill_null(rejects.column("rows"), 1)).as_py() or 0)
         count.refused += refused
-        count.read += refused if read else 0
+        count.read += refused
         self._superbox.push(Port(source, Source.ERRORS), rejects)
 
     def _punctuation(self, source: Source, shard: str, tuples: pa.Table, count: InputCount) -> pa.Array | None:
@@ -273,13 +297,12 @@ class Intake:
             )
         count.late += number
 
-    def _route_late(self, source: Source, split: Split, late: Mapping[int, pa.Array], columns: list[str]) -> None:
-        """Send late tuples to the late stream, whole: a pruned split is read once more with all its columns."""
-        chunks: Iterable[Chunk] = source.connector.read(split, source.tuples, source.tuples.names)
-        for number, chunk in enumerate(chunks):
-            if number in late:
-                tuples = pa.Table.from_batches([chunk.tuples]).filter(late[number])
-                self._superbox.push(Port(source, Source.LATE), tuples)
+    def _route(self, source: Source, tuples: pa.Table, aside: SetAside, origin: str) -> None:
+        """Send late tuples to the late stream, and those without a progressing attribute to the error stream."""
+        if aside.late is not None:
+            self._superbox.push(Port(source, Source.LATE), tuples.filter(aside.late))
+        if aside.null is not None:
+            self._superbox.push(Port(source, Source.ERRORS), _null_rejects(tuples.filter(aside.null), source, origin))
 
 
 def _null_rejects(tuples: pa.Table, source: Source, origin: str) -> pa.Table:

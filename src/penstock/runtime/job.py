@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 
 from penstock.algebra.box import Output
 from penstock.connectors.targets import Receipt
-from penstock.errors import QueryError
+from penstock.errors import PenstockError, QueryError
 from penstock.plan.plan import Plan
 from penstock.runtime.settings import Settings
 from penstock.runtime.train import hash_probe
@@ -29,6 +31,11 @@ class Job:
     plan: Plan
     settings: Settings
     checkpoint: Folder
+    keep: object = field(default=None, compare=False)
+    """What must live as long as the job does on the driver: the owner of a temporary checkpoint."""
+
+    def __getstate__(self) -> dict[str, object]:
+        return {**self.__dict__, "keep": None}
 
     @property
     def board(self) -> Folder:
@@ -58,7 +65,8 @@ class Job:
             if not tables:
                 continue
             part = place * PARTS_PER_PLACE + index
-            receipt = output.target.stage(batch, part, pa.concat_tables(tables), self.scratch(output.name))
+            with self._at(output):
+                receipt = output.target.stage(batch, part, pa.concat_tables(tables), self.scratch(output.name))
             if receipt is not None:
                 receipts[output.name] = receipt.to_json()
         return receipts
@@ -66,16 +74,25 @@ class Job:
     def commit_output(self, output: Output, batch: int, receipts: list[Receipt]) -> None:
         """On the driver: let the target make the parts of a batch visible."""
         ordered = sorted(receipts, key=lambda r: r.part)
-        output.target.commit(batch, ordered, self.scratch(output.name))
+        with self._at(output):
+            output.target.commit(batch, ordered, self.scratch(output.name))
+
+    @contextmanager
+    def _at(self, output: Output) -> Iterator[None]:
+        """Tell an error at which output it happened."""
+        try:
+            yield
+        except PenstockError as error:
+            raise error.located(network=self.plan.network.name, box=output.name) from error.__cause__
 
 
-def open_job(plan: Plan, settings: Settings, checkpoint: Folder, cores: int) -> Job:
+def open_job(plan: Plan, settings: Settings, checkpoint: Folder, cores: int, keep: object = None) -> Job:
     """Claim the checkpoint for this network, or make sure that it is this network's; check all targets."""
     checkpoint.make()
     known = json.loads(checkpoint.read(_IDENTITY).to_pybytes()) if checkpoint.exists(_IDENTITY) else None
     if known is not None and not settings.buckets:
         settings = replace(settings, buckets=known["buckets"])
-    job = Job(plan, settings.resolved(plan, cores), checkpoint)
+    job = Job(plan, settings.resolved(plan, cores), checkpoint, keep)
     identity = {
         "network": plan.network.name,
         "fingerprint": fingerprint(plan),
@@ -113,7 +130,7 @@ def fingerprint(plan: Plan) -> str:
     """What a checkpoint depends on: every box with its inputs, and its stage. Where outputs go may change."""
     lines = [
         f"{b.kind} {b.name} ({', '.join(p.name for p in b.inputs)}) "
-        f"{'' if isinstance(b, Output) else b.describe()} {plan.stage_of.get(b.name, '')}"
+        f"{'' if isinstance(b, Output) else b.describe()} {plan.stage_of.get(b.name, '')} {b.schema(0)}"
         for b in plan.network.boxes
     ]
     return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:16]

@@ -36,6 +36,7 @@ def run_stage(job: Job, stage: int, bucket: int, batch: int, rows: Iterable[Row]
     superbox = Superbox(job.plan, stage, state.slots)
     for row in sorted(trains, key=lambda r: r.order):
         superbox.receive(row.header["box"], row.header["part"], row.tuples())
+    notes.sort(key=lambda r: str(r.header["from"]))
     marks = job.plan.network.propagate(_known_marks(job, stage, state.memo, notes))
     superbox.punctuate(marks)
     sender = f"stage {stage} bucket {bucket:04d}"

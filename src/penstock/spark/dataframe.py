@@ -98,4 +98,4 @@ def dataframe(frame: DataFrame) -> DataFrameInput:
             expected="a DataFrame made with spark.readStream",
             hint="write a bounded DataFrame to files and read it with pk.files",
         )
-    return DataFrameInput(frame, to_arrow_schema(frame.schema))
+    return DataFrameInput(frame, to_arrow_schema(frame.schema, timezone="UTC"))

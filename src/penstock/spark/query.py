@@ -7,7 +7,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import reduce
 
@@ -16,11 +16,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import col
 from pyspark.sql.streaming.query import StreamingQuery
 
-from penstock.runtime.board import Record
 from penstock.runtime.job import Job
-from penstock.runtime.outlet import Outlet
 from penstock.runtime.stage import run_stage
-from penstock.runtime.train import ROW_SCHEMA, from_batches, to_batch
+from penstock.runtime.train import ROW_SCHEMA, Row, from_batches, to_batch
 from penstock.spark.carrier import JobTicket, current_batch, ship, wrapped_errors
 from penstock.spark.dataframe import DataFrameInput, DataFrameTask
 from penstock.spark.source import FORMAT, ROW_DDL, IntakeSource
@@ -45,22 +43,20 @@ class StageTask:
 
 
 def start_query(
-    session: SparkSession, job: Job, *, to_the_end: bool, committed: Callable[[Record], None]
+    session: SparkSession, job: Job, *, to_the_end: bool, commit: Callable[[int, Iterable[Row]], None]
 ) -> StreamingQuery:
-    """Start the query; `committed` is called in this process after every batch."""
+    """Start the query; `commit` is called in this process with the notes of every batch."""
     ticket = ship(job)
     session.dataSource.register(IntakeSource)
     rows = _intake(session, job, ticket)
     for stage in range(1, job.plan.stages + 1):
         # Every stage task is one bucket: partition ids are bucket numbers.
         rows = rows.repartitionById(job.settings.buckets, col("bucket")).mapInArrow(StageTask(ticket, stage), ROW_DDL)
-    outlet = Outlet(job)
 
-    def commit(frame: DataFrame, batch: int) -> None:
-        notes = frame.toArrow().cast(ROW_SCHEMA).to_batches()
-        committed(outlet.commit(batch, from_batches(notes)))
+    def collect(frame: DataFrame, batch: int) -> None:
+        commit(batch, from_batches(frame.toArrow().cast(ROW_SCHEMA).to_batches()))
 
-    writer = rows.writeStream.foreachBatch(commit).option("checkpointLocation", job.spark.path)
+    writer = rows.writeStream.foreachBatch(collect).option("checkpointLocation", job.spark.path)
     return (writer.trigger(availableNow=True) if to_the_end else writer.trigger(processingTime="0 seconds")).start()
 
 

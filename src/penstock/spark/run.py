@@ -6,7 +6,7 @@ import contextlib
 import json
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import pyarrow as pa
@@ -15,7 +15,9 @@ from pyspark.errors.exceptions.captured import StreamingQueryException
 from penstock.errors import InternalError, PenstockError
 from penstock.runtime.board import Board, Record
 from penstock.runtime.job import Job
+from penstock.runtime.outlet import Outlet
 from penstock.runtime.result import Result
+from penstock.runtime.train import Row
 from penstock.spark.carrier import unwrapped
 from penstock.spark.query import start_query
 from penstock.spark.session import get_session
@@ -36,8 +38,8 @@ class Run:
         self._on_batch = on_batch
         self._failure: BaseException | None = None
         self._changed = threading.Condition()
-        self._batches = 0
-        self._query = start_query(get_session(master), job, to_the_end=to_the_end, committed=self._committed)
+        self._outlet = Outlet(job)
+        self._query = start_query(get_session(master), job, to_the_end=to_the_end, commit=self._commit)
 
     @property
     def result(self) -> Result:
@@ -92,17 +94,24 @@ class Run:
         """The low-water mark of every arc and shard: port -> shard ("" for the whole arc) -> attribute -> value."""
         return self.result.progress()
 
-    def _committed(self, record: Record) -> None:
-        self._batches += 1
-        with self._changed:
-            self._changed.notify_all()
-        if self._on_batch is not None:
-            self._on_batch(record)
+    def _commit(self, batch: int, notes: Iterable[Row]) -> None:
+        try:
+            record = self._outlet.commit(batch, notes)
+            with self._changed:
+                self._changed.notify_all()
+            if self._on_batch is not None:
+                self._on_batch(record)
+        except BaseException as error:
+            # Spark would make a text of it; who waits for the run gets the error itself, a callback's with its cause.
+            self._failure = error
+            raise
 
     def _raise_failure(self) -> None:
         failure = self._query.exception()
         if failure is None:
             return
+        if self._failure is not None:
+            raise self._failure
         ours = unwrapped(failure)
         if ours is not None:
             raise ours from None

@@ -18,8 +18,6 @@ _SETTINGS: Final = {
     "spark.app.name": "penstock",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
-    "spark.driver.bindAddress": "127.0.0.1",
-    "spark.driver.host": "127.0.0.1",
     "spark.driver.memory": "1g",
     # Unix sockets to the Python workers save a third of a small batch compared with TCP on loopback.
     "spark.python.unix.domain.socket.enabled": "true",
@@ -27,6 +25,8 @@ _SETTINGS: Final = {
     "spark.driver.extraJavaOptions": "-Djdk.lang.Process.launchMechanism=VFORK",
     "spark.shuffle.compress": "false",
 }
+# On one machine nobody else needs to reach the driver; on a cluster the workers do.
+_LOCAL_SETTINGS: Final = {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1"}
 _QUERY_SETTINGS: Final = {
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.session.timeZone": "UTC",
@@ -45,8 +45,10 @@ def get_session(master: str | None = None) -> SparkSession:
     if active is None:
         # Workers must run the interpreter and the packages of the driver.
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-        builder = SparkSession.builder.master(master or os.environ.get("PENSTOCK_MASTER") or DEFAULT_MASTER)
-        for key, value in {**_SETTINGS, **_QUERY_SETTINGS}.items():
+        chosen = master or os.environ.get("PENSTOCK_MASTER") or DEFAULT_MASTER
+        builder = SparkSession.builder.master(chosen)
+        local = _LOCAL_SETTINGS if chosen.startswith("local") else {}
+        for key, value in {**_SETTINGS, **local, **_QUERY_SETTINGS}.items():
             builder = builder.config(key, value)
         with _jvm_messages_to_file():
             active = builder.getOrCreate()

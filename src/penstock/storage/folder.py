@@ -227,7 +227,9 @@ class Folder:
             path = self.path if name is None else f"{self.path}/{name}"
             number = getattr(failure, "errno", None)
             reason = os.strerror(number) if number else str(failure)
-            raise WorldError(f"cannot {doing} {path}", found=reason) from failure
+            raise WorldError(
+                f"cannot {doing} {path}", found=reason, hint="check the path, the rights and the space there"
+            ) from failure
 
 
 def _unfinished(name: str) -> str:

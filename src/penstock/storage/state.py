@@ -8,8 +8,8 @@
 A task of batch n opens version n - 1, changes slots, and writes version n under a temporary name that it renames. Spark
 runs a batch again until it commits, and processing is deterministic, so a retry or a replay writes the same version.
 A version is a delta: chunks of older batches stay where they are and are only referred to. When a version refers to
-too many old files, or they are mostly dead, it is cut as a snapshot: live chunks are copied, and it refers to itself
-alone. Files that neither of the last versions refers to are deleted.
+too many old files it is cut as a snapshot: live chunks are copied, and it refers to itself alone. Files that neither
+of the last versions refers to are deleted.
 """
 
 from __future__ import annotations
