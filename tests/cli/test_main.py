@@ -1,0 +1,128 @@
+"""The command line: what it prints, and how it exits."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+import penstock
+from penstock.cli.main import app
+
+APPLICATION = """
+import penstock as pk
+
+net = pk.Network("netmon")
+rows = [(1, 10), (2, 20), (6, 30), (11, 40)]
+main1 = net.source("main1", pk.memory(rows, schema={"ts": "int64", "len": "int64"}))
+main1.aggregate({"n": "count(*)", "bytes": "sum(len)"}, on="ts", size=5, name="flows").output("flows")
+"""
+
+
+@pytest.fixture
+def application(tmp_path: Path) -> Path:
+    path = tmp_path / "app.py"
+    path.write_text(APPLICATION)
+    return path
+
+
+def penstock_command(*arguments: object) -> Result:
+    return CliRunner().invoke(app, [str(a) for a in arguments])
+
+
+def test_version_is_the_version_of_the_package() -> None:
+    result = penstock_command("--version")
+    assert result.exit_code == 0
+    assert result.output.strip() == f"penstock {penstock.__version__}"
+
+
+def test_help_lists_the_commands() -> None:
+    result = penstock_command("--help")
+    assert result.exit_code == 0
+    assert all(command in result.output for command in ("run", "explain", "demo"))
+
+
+def test_explain_shows_the_boxes_and_starts_nothing(application: Path) -> None:
+    result = penstock_command("explain", application)
+    assert result.exit_code == 0
+    assert "flows" in result.output
+    assert "main1" in result.output
+
+
+@pytest.mark.spark
+def test_run_goes_to_the_end_and_shows_results_and_counts(
+    application: Path, tmp_path: Path, spark_ready: object
+) -> None:
+    result = penstock_command("run", application, "--checkpoint", tmp_path / "checkpoint")
+    assert result.exit_code == 0, result.output
+    assert "flows: 3 tuples" in result.output
+    cells = [line.split("│")[1:-1] for line in result.output.splitlines() if line.startswith("│")]
+    assert [[int(cell) for cell in row] for row in cells] == [[0, 2, 30], [5, 1, 30], [10, 1, 40]]
+    assert "main1: 4 read = 4 taken + 0 late + 0 refused" in result.output
+
+
+@pytest.mark.spark
+def test_run_shows_no_more_rows_than_asked(application: Path, tmp_path: Path, spark_ready: object) -> None:
+    result = penstock_command("run", application, "--checkpoint", tmp_path / "checkpoint", "--rows", 1)
+    assert result.exit_code == 0, result.output
+    assert sum(line.startswith("│") for line in result.output.splitlines()) == 1
+    assert "flows: 3 tuples" in result.output
+
+
+@pytest.mark.parametrize("command", ["run", "explain"])
+def test_a_missing_file_is_the_users_error(command: str, tmp_path: Path) -> None:
+    result = penstock_command(command, tmp_path / "absent.py")
+    assert result.exit_code == 2
+    assert "there is no file" in result.output
+
+
+def test_a_wrong_column_is_refused_with_the_columns_that_exist(application: Path) -> None:
+    application.write_text(APPLICATION.replace('on="ts", size=5', 'on="time", size=5'))
+    result = penstock_command("explain", application)
+    assert result.exit_code == 2
+    assert "network 'netmon', box 'flows': unknown column 'time'" in result.output
+    assert "expected: one of ts, len" in result.output
+    assert "Traceback" not in result.output
+
+
+def test_a_file_that_fails_is_named_with_its_line(application: Path) -> None:
+    application.write_text("import penstock as pk\n\nnet = pk.Netwrok('netmon')\n")
+    result = penstock_command("run", application)
+    assert result.exit_code == 2
+    assert "line 3 fails" in result.output
+    assert "AttributeError" in result.output
+    assert "Traceback" not in result.output
+
+
+def test_a_syntax_error_is_named_with_its_line(application: Path) -> None:
+    application.write_text("import penstock as pk\nnet = pk.Network(\n")
+    result = penstock_command("explain", application)
+    assert result.exit_code == 2
+    assert "line 2 fails" in result.output
+    assert "SyntaxError" in result.output
+
+
+def test_a_file_without_a_network_is_refused(application: Path) -> None:
+    application.write_text("answer = 42\n")
+    result = penstock_command("explain", application)
+    assert result.exit_code == 2
+    assert "defines 0 networks" in result.output
+
+
+def test_one_of_several_networks_must_be_named(application: Path) -> None:
+    application.write_text(APPLICATION + "\nother = pk.Network('other')\n")
+    unnamed = penstock_command("explain", application)
+    assert unnamed.exit_code == 2
+    assert "name one with --network" in unnamed.output
+    assert penstock_command("explain", application, "--network", "net").exit_code == 0
+    unknown = penstock_command("explain", application, "--network", "third")
+    assert unknown.exit_code == 2
+    assert "has no network 'third'" in unknown.output
+    assert "found: net, other" in unknown.output
+
+
+def test_an_unknown_option_is_refused_with_the_usage(application: Path) -> None:
+    result = penstock_command("run", application, "--no-such-option")
+    assert result.exit_code == 2
+    assert "Usage" in result.output
