@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import os
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Mapping
+from pathlib import Path
 from typing import Final
 
+from pyspark import SparkConf, SparkContext
+from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
+
+from penstock.errors import WorldError
 
 DEFAULT_MASTER: Final = "local[*]"
 
@@ -50,8 +56,8 @@ def get_session(master: str | None = None) -> SparkSession:
         local = _LOCAL_SETTINGS if chosen.startswith("local") else {}
         for key, value in {**_SETTINGS, **local, **_QUERY_SETTINGS}.items():
             builder = builder.config(key, value)
-        with _jvm_messages_to_file():
-            active = builder.getOrCreate()
+        _launch_jvm({**_SETTINGS, **local, **_QUERY_SETTINGS})
+        active = builder.getOrCreate()
         active.sparkContext.setLogLevel("OFF")
     for key, value in _QUERY_SETTINGS.items():
         active.conf.set(key, value)
@@ -63,24 +69,32 @@ def parallelism(master: str | None = None) -> int:
     return max(1, int(get_session(master).sparkContext.defaultParallelism))
 
 
-@contextlib.contextmanager
-def _jvm_messages_to_file() -> Iterator[None]:
-    """The JVM inherits our standard error: what Spark says there goes to a file, which is shown if the start fails."""
-    sys.stderr.flush()
-    terminal = os.dup(2)
-    log = tempfile.NamedTemporaryFile(prefix="penstock-spark-", suffix=".log", delete=False)  # noqa: SIM115
-    os.dup2(log.fileno(), 2)
-    try:
-        yield
-    except BaseException:
-        os.dup2(terminal, 2)
-        with open(log.name, errors="replace") as messages:
-            sys.stderr.write(messages.read())
-        raise
-    finally:
-        os.dup2(terminal, 2)
-        os.close(terminal)
-        log.close()
+def _launch_jvm(settings: Mapping[str, str]) -> None:
+    """Start the JVM in a process group of its own, so that Ctrl-C at the terminal reaches only the driver, which stops it.
+
+    What the JVM says on standard error goes to a file, which is shown if it does not come up.
+    """
+    if SparkContext._gateway is not None:
+        return
+    handle, name = tempfile.mkstemp(prefix="penstock-spark-", suffix=".log")
+    atexit.register(_remove, name)
+    with open(handle, "w") as log:
+        try:
+            gateway = launch_gateway(SparkConf().setAll(list(settings.items())), {"process_group": 0, "stderr": log})
+        except Exception as failure:
+            said = Path(name).read_text(errors="replace").strip()
+            raise WorldError(
+                "Spark's JVM did not start",
+                expected="Java 17 or newer, on the PATH or at JAVA_HOME",
+                found=said[-2000:] or str(failure),
+                hint="install a Java runtime, for example Debian's openjdk-17-jre-headless",
+            ) from failure
+    SparkContext._ensure_initialized(gateway=gateway)
+
+
+def _remove(name: str) -> None:
+    with contextlib.suppress(OSError):
+        os.unlink(name)
 
 
 def _default_session() -> SparkSession | None:
