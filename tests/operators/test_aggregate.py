@@ -1,0 +1,158 @@
+"""Both halves of Aggregate: partial aggregates per pane, windows closed by punctuation."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from tests.operators.tables import MemorySlots, box_of, source
+
+from penstock.algebra.ticks import END
+from penstock.operators.aggregate import MERGE_CHUNKS, AggregateOp, by_pane
+from penstock.operators.subaggregate import PANE, PARTIAL, SubAggregateOp, pane_numbers
+
+SCHEMA = {"ts": "int64", "k": "string", "v": "int64"}
+
+
+def make(outputs: dict[str, str], **window: Any) -> tuple[Any, AggregateOp, MemorySlots]:
+    box = box_of(source(SCHEMA).aggregate(outputs, on="ts", **window))
+    slots = MemorySlots()
+    return box, AggregateOp(box, slots), slots
+
+
+def train(*rows: tuple[int, str | None, int | None]) -> pa.Table:
+    columns = zip(*rows, strict=True)
+    return pa.table(
+        [pa.array(c, t) for c, t in zip(columns, (pa.int64(), pa.string(), pa.int64()), strict=True)], list(SCHEMA)
+    )
+
+
+def feed(box: Any, operator: AggregateOp, *rows: tuple[int, str | None, int | None]) -> None:
+    low = SubAggregateOp(box)
+    low.process(train(*rows))
+    for part, partials in low.flush():
+        operator.receive(part, partials)
+
+
+def close(operator: AggregateOp, mark: int) -> list[tuple[Any, ...]]:
+    found = [tuple(row.values()) for _, table in operator.punctuate([{"ts": mark}]) for row in table.to_pylist()]
+    return sorted(found, key=str)
+
+
+def test_the_low_half_reduces_a_train_to_one_row_per_pane_and_group() -> None:
+    box, *_ = make({"n": "count(*)", "s": "sum(v)"}, size=10, by="k")
+    low = SubAggregateOp(box)
+    low.process(train((1, "x", 1), (2, "x", 2), (3, None, 3)))
+    low.process(train((11, "x", 4), (-1, "x", 5)))
+    ((part, partials),) = low.flush()
+    assert part == PARTIAL
+    rows = {(r[PANE], r["k"]): r[box.tuple_count] for r in partials.to_pylist()}
+    assert rows == {(0, "x"): 2, (0, None): 1, (1, "x"): 1, (-1, "x"): 1}
+    assert list(low.flush()) == []
+
+
+def test_the_low_half_keeps_the_values_that_cannot_be_decomposed() -> None:
+    box, *_ = make({"m": "median(v)", "d": "count(DISTINCT k)"}, size=10)
+    low = SubAggregateOp(box)
+    low.process(train((1, "x", 1), (2, "x", None), (3, "x", 3)))
+    parts = dict(low.flush())
+    sizes = {name: parts[name].num_rows for name in parts}
+    # All tuples in one partial aggregate; the values that are not NULL; each distinct k once.
+    assert sizes[PARTIAL] == 1
+    assert sorted(size for name, size in sizes.items() if name != PARTIAL) == [1, 2]
+
+
+def test_a_window_leaves_once_and_takes_its_state_along() -> None:
+    box, operator, slots = make({"n": "count(*)"}, size=10, by="k")
+    feed(box, operator, (1, "x", 0), (12, "x", 0))
+    assert close(operator, 9) == []
+    assert slots.numbers() == [0, 1]
+    feed(box, operator, (9, "x", 0), (9, None, 0))
+    assert close(operator, 10) == [(0, "x", 2), (0, None, 1)]
+    assert slots.numbers() == [1]
+    assert close(operator, 10) == []
+    assert close(operator, END) == [(10, "x", 1)]
+    assert slots.numbers() == []
+    assert operator.released == 4
+
+
+def test_a_window_closes_exactly_at_its_end() -> None:
+    box, operator, _ = make({"n": "count(*)"}, size=10)
+    feed(box, operator, (0, "x", 0))
+    assert close(operator, 9) == []
+    assert close(operator, 10) == [(0, 1)]
+
+
+def test_punctuation_that_falls_back_changes_nothing() -> None:
+    box, operator, slots = make({"n": "count(*)"}, size=10)
+    feed(box, operator, (25, "x", 0))
+    assert close(operator, 20) == []
+    assert close(operator, 5) == []
+    assert slots.get_mark() == 20
+    assert close(operator, 30) == [(20, 1)]
+
+
+def test_a_pane_stays_until_its_last_window_has_left() -> None:
+    # size 4, advance 2: pane 1 ([2, 4)) is in the windows that start at 0 and at 2
+    box, operator, slots = make({"n": "count(*)"}, size=4, advance=2)
+    feed(box, operator, (3, "x", 0))
+    assert operator.open_windows(-(2**63)) == 0
+    assert close(operator, 3) == []
+    assert operator.open_windows(3) == 2
+    assert close(operator, 4) == [(0, 1)]
+    assert slots.numbers() == [1]
+    assert operator.released == 0
+    assert close(operator, 6) == [(2, 1)]
+    assert slots.numbers() == []
+    assert operator.released == 1
+
+
+def test_tuples_in_a_gap_are_released_without_a_result() -> None:
+    box, operator, slots = make({"n": "count(*)", "m": "median(v)"}, size=2, advance=10)
+    feed(box, operator, (5, "x", 1), (10, "x", 2))
+    assert close(operator, 6) == []
+    assert close(operator, END) == [(10, 1, 2.0)]
+    assert operator.released == 2
+    assert slots.numbers() == []
+
+
+def test_a_slot_is_merged_before_it_gathers_too_many_chunks() -> None:
+    box, operator, slots = make({"s": "sum(v)", "m": "median(v)"}, size=100)
+    for value in range(3 * MERGE_CHUNKS):
+        feed(box, operator, (value, "x", value))
+        assert close(operator, value) == []
+        assert slots.count(0, PARTIAL) < MERGE_CHUNKS
+    (chunk, *_) = slots.chunks(0, PARTIAL)
+    assert chunk.num_rows == 1
+    assert close(operator, 100) == [(0, sum(range(24)), 11.5)]
+    assert operator.released == 24
+
+
+def test_slots_of_windows_that_stay_open_are_not_read() -> None:
+    box, operator, slots = make({"n": "count(*)"}, size=10)
+    feed(box, operator, (5, "x", 0), (15, "x", 0), (25, "x", 0), (35, "x", 0))
+    close(operator, 0)
+    slots.reads = 0
+    assert close(operator, 10) == [(0, 1)]
+    # The closing slot is read for its result and for its account; the three open ones are not.
+    assert slots.reads <= 2
+
+
+@pytest.mark.parametrize(
+    ("ticks", "pane", "panes"),
+    [
+        ([0, 9, 10, 19], 10, [0, 0, 1, 1]),
+        ([-1, -10, -11], 10, [-1, -1, -2]),
+        ([3, 4], 10, [0, 0]),
+        ([2**62, -(2**62)], 1, [2**62, -(2**62)]),
+    ],
+)
+def test_panes_are_numbered_by_the_floor(ticks: list[int], pane: int, panes: list[int]) -> None:
+    assert pane_numbers(pa.chunked_array([pa.array(ticks)]), pane).to_pylist() == panes
+
+
+def test_rows_are_parted_by_pane_in_their_order() -> None:
+    table = pa.table({PANE: [2, 1, 2, -1, 1], "v": [1, 2, 3, 4, 5]})
+    assert [(pane, rows["v"].to_pylist()) for pane, rows in by_pane(table)] == [(-1, [4]), (1, [2, 5]), (2, [1, 3])]
+    assert by_pane(table.slice(0, 0)) == []

@@ -1,0 +1,74 @@
+"""The board: one record per batch, and what follows from it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+import penstock as pk
+from penstock.algebra.ticks import BEGINNING, END
+from penstock.progress.extremes import NOTHING, Extremes
+from penstock.runtime.board import KEEP_RECORDS, Board, InputCount, Record, source_mark
+from penstock.runtime.superbox import BoxWork
+from penstock.storage.folder import Folder
+
+
+@pytest.fixture
+def board(tmp_path: Path) -> Board:
+    return Board(Folder(str(tmp_path / "board")))
+
+
+def test_a_record_survives_the_way_through_json() -> None:
+    record = Record(
+        3,
+        {"in": {"a": Extremes(5, BEGINNING, False), "b": Extremes(ended=True)}},
+        {"in": {"ts": END}},
+        {"counts": {"0": {"ts": -7}}},
+        {"in": InputCount(10, 7, 1, 1, 1)},
+        {"counts": BoxWork(7, 3, 0.5, 2, 5, 1)},
+        {"out": 3},
+    )
+    assert Record.from_json(json.loads(json.dumps(record.to_json()))) == record
+
+
+def test_before_the_first_batch_the_board_is_empty(board: Board) -> None:
+    assert board.newest() == -1
+    assert board.latest() == Record()
+
+
+def test_the_latest_record_is_that_of_the_newest_batch(board: Board) -> None:
+    for batch in (0, 1, 2):
+        board.post(Record(batch, outputs={"out": batch * 10}))
+    assert board.newest() == 2
+    assert board.latest().outputs == {"out": 20}
+    assert board.at(1).outputs == {"out": 10}
+    board.post(Record(2, outputs={"out": 21}))
+    assert board.latest().outputs == {"out": 21}
+
+
+def test_only_the_last_records_are_kept(board: Board, tmp_path: Path) -> None:
+    for batch in range(KEEP_RECORDS + 5):
+        board.post(Record(batch))
+    assert len(list((tmp_path / "board").iterdir())) == KEEP_RECORDS
+    assert board.newest() == KEEP_RECORDS + 4
+
+
+def test_a_run_has_ended_when_every_shard_of_every_input_has() -> None:
+    ended, alive = Extremes(ended=True), Extremes(largest=5)
+    assert not Record().ended
+    assert not Record(shards={"one": {"0": ended}, "two": {"a": ended, "b": alive}}).ended
+    assert Record(shards={"one": {"0": ended}, "two": {"a": ended, "b": ended}}).ended
+
+
+def test_the_mark_of_an_input_is_the_minimum_over_its_shards() -> None:
+    net = pk.Network("net")
+    net.source("in", pk.memory([], schema={"ts": "int64"}), progress=pk.delayed(2)).output("out")
+    (source,) = net.network.sources
+    assert source_mark(source, {}) == BEGINNING
+    assert source_mark(source, {"a": Extremes(largest=9), "b": Extremes(largest=4)}) == 2
+    assert source_mark(source, {"a": Extremes(largest=9), "b": NOTHING}) == BEGINNING
+    assert source_mark(source, {"a": Extremes(largest=9), "b": Extremes(ended=True)}) == 7
+    assert source_mark(source, {"a": Extremes(ended=True), "b": Extremes(ended=True)}) == END
+    assert Record(shards={"in": {"a": Extremes(largest=9)}}).issued(source) == {"a": 7}

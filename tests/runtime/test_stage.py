@@ -1,0 +1,65 @@
+"""A stage: deterministic, whatever the order in which Spark hands over its rows."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+from tests.runtime.jobs import job_of
+
+import penstock as pk
+from penstock.runtime.intake import Planner, read_assignment
+from penstock.runtime.job import Job
+from penstock.runtime.stage import run_stage
+from penstock.runtime.train import Row
+
+
+def network() -> pk.Network:
+    net = pk.Network("net")
+    rows = [(t, "abc"[t % 3], t) for t in range(30)]
+    streams = [
+        net.source(name, pk.memory(rows, schema={"ts": "int64", "k": "string", "v": "int64"}, train=20))
+        for name in ("one", "two")
+    ]
+    counts = pk.union(*streams).aggregate({"n": "count(*)", "m": "median(v)"}, size=7, advance=3, by="k")
+    counts.aggregate({"t": "sum(n)"}, size=21).output("totals")
+    return net
+
+
+def arrived(job: Job) -> list[Row]:
+    planner = Planner(job)
+    start = planner.initial()
+    return [r for a in planner.assignments(start, planner.latest(start)) for r in read_assignment(job, a, 0)]
+
+
+def state_bytes(folder: Path) -> dict[str, bytes]:
+    return {str(p.relative_to(folder)): p.read_bytes() for p in folder.rglob("*.state")}
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_retry_writes_the_same_bytes_in_any_order_of_its_rows(tmp_path: Path, seed: int) -> None:
+    job = job_of(network(), tmp_path)
+    for_stage = [r for r in arrived(job) if r.bucket == 1]
+    left = list(run_stage(job, 1, 1, 0, for_stage))
+    written = state_bytes(tmp_path)
+    assert written
+    random.Random(seed).shuffle(for_stage)
+    again = list(run_stage(job, 1, 1, 0, for_stage))
+    assert state_bytes(tmp_path) == written
+    assert [r.body for r in again if r.header["kind"] == "train"] == [
+        r.body for r in left if r.header["kind"] == "train"
+    ]
+
+
+def test_rows_for_later_places_pass_through_untouched(tmp_path: Path) -> None:
+    job = job_of(network(), tmp_path)
+    row = Row(1, {"kind": "note", "stage": 2, "from": "elsewhere", "content": {"marks": {}}})
+    assert row in list(run_stage(job, 1, 1, 0, [row]))
+
+
+def test_progress_is_not_repeated_to_the_next_stage(tmp_path: Path) -> None:
+    job = job_of(network(), tmp_path)
+    told = [r for r in run_stage(job, 1, 0, 0, []) if r.stage == 2]
+    assert {r.bucket for r in told} == {0, 1}, "every bucket of the next stage is told"
+    assert [r for r in run_stage(job, 1, 0, 1, []) if r.stage == 2] == []

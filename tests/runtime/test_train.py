@@ -1,0 +1,52 @@
+"""Trains: tuples as rows, and which bucket they go to."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+import pyarrow as pa
+from hypothesis import given
+from hypothesis import strategies as st
+
+from penstock.runtime.train import OUTLET, buckets_of, from_batches, note, to_batch, train
+
+
+def test_a_train_survives_the_way_through_a_row() -> None:
+    tuples = pa.table({"k": ["x", None], "v": pa.array([1, 2], pa.int8())})
+    (row,) = from_batches([to_batch(train(2, 1, "counts", "partial", "intake 0000", 7, tuples))])
+    assert (row.stage, row.bucket, row.order) == (2, 1, ("counts", "partial", "intake 0000", 7))
+    assert row.tuples().equals(tuples)
+
+
+def test_a_note_has_no_tuples() -> None:
+    (row,) = from_batches([to_batch(note(OUTLET, 0, "stage 1", {"marks": {"ts": -(2**63)}}))])
+    assert row.stage == OUTLET
+    assert row.body is None
+    assert row.header["content"] == {"marks": {"ts": -(2**63)}}
+
+
+@given(
+    keys=st.lists(st.tuples(st.sampled_from([None, "x", "y", "z"]), st.sampled_from([None, 1, 2])), max_size=40),
+    buckets=st.integers(1, 7),
+)
+def test_a_group_is_in_one_bucket_and_no_tuple_is_lost(keys: list[tuple[str | None, int | None]], buckets: int) -> None:
+    texts, numbers = zip(*keys, strict=True) if keys else ((), ())
+    tuples = pa.table(
+        {"k": pa.array(texts, pa.string()), "j": pa.array(numbers, pa.int64()), "n": list(range(len(keys)))}
+    )
+    homes: dict[tuple[object, ...], set[int]] = defaultdict(set)
+    seen = []
+    for bucket, part in buckets_of(tuples, ["k", "j"], buckets):
+        assert 0 <= bucket < buckets
+        rows = part.to_pylist()
+        assert [r["n"] for r in rows] == sorted(r["n"] for r in rows), "tuples of a bucket keep their order"
+        seen += [r["n"] for r in rows]
+        for row in rows:
+            homes[row["k"], row["j"]].add(bucket)
+    assert sorted(seen) == list(range(len(keys)))
+    assert all(len(home) == 1 for home in homes.values())
+
+
+def test_the_global_group_lives_in_bucket_0() -> None:
+    tuples = pa.table({"k": ["x", "y"]})
+    assert [bucket for bucket, _ in buckets_of(tuples, [], 5)] == [0]

@@ -1,0 +1,153 @@
+"""State in versions: what a batch leaves behind for the next, and what it lets go of."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from penstock.algebra.ticks import BEGINNING
+from penstock.errors import InternalError
+from penstock.storage.folder import Folder
+from penstock.storage.state import SNAPSHOT_FILES, State
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Folder:
+    return Folder(str(tmp_path / "state"))
+
+
+def tuples(*values: int) -> pa.Table:
+    return pa.table({"v": pa.array(values, pa.int64())})
+
+
+def values(state: State, slot: int, part: str = "partial") -> list[list[int]]:
+    return [chunk["v"].to_pylist() for chunk in state.slots("box").chunks(slot, part)]
+
+
+def versions(folder: Folder) -> list[int]:
+    return sorted(int(name.split(".")[0]) for name in folder.names())
+
+
+def content(folder: Folder, version: int) -> bytes:
+    return bytes(folder.read(f"{version:08d}.state").to_pybytes())
+
+
+def test_a_batch_finds_what_the_batch_before_it_left(folder: Folder) -> None:
+    first = State(folder, 0)
+    slots = first.slots("box")
+    assert slots.get_mark() == BEGINNING
+    slots.append(-3, "partial", tuples(1, 2))
+    slots.append(-3, "partial", tuples(3))
+    slots.append(7, "h0", tuples(4))
+    slots.set_mark(42)
+    first.memo["sent"] = {"a": 1}
+    first.save()
+
+    second = State(folder, 1)
+    assert second.slots("box").numbers() == [-3, 7]
+    assert values(second, -3) == [[1, 2], [3]]
+    assert values(second, 7, "h0") == [[4]]
+    assert (second.slots("box").count(-3, "partial"), second.slots("box").rows()) == (2, 4)
+    assert second.slots("box").get_mark() == 42
+    assert second.memo == {"sent": {"a": 1}}
+    assert second.slots("other").numbers() == []
+
+
+def test_slots_are_replaced_and_dropped(folder: Folder) -> None:
+    first = State(folder, 0)
+    for slot in (1, 2):
+        first.slots("box").append(slot, "partial", tuples(slot))
+    first.save()
+    second = State(folder, 1)
+    second.slots("box").replace(1, "partial", tuples(9, 9))
+    second.slots("box").drop(2)
+    second.slots("box").drop(99)
+    second.save()
+    third = State(folder, 2)
+    assert third.slots("box").numbers() == [1]
+    assert values(third, 1) == [[9, 9]]
+
+
+def test_a_batch_that_runs_again_writes_the_same_bytes(folder: Folder) -> None:
+    def batch_1() -> bytes:
+        state = State(folder, 1)
+        state.slots("box").append(5, "partial", tuples(1, 2, 3))
+        state.slots("box").drop(4)
+        state.save()
+        return content(folder, 1)
+
+    before = State(folder, 0)
+    before.slots("box").append(4, "partial", tuples(0))
+    before.slots("box").append(6, "partial", tuples(6))
+    before.save()
+    assert batch_1() == batch_1()
+
+
+def test_a_version_writes_only_what_changed(folder: Folder) -> None:
+    state = State(folder, 0)
+    state.slots("box").append(0, "partial", tuples(*range(10_000)))
+    state.save()
+    state = State(folder, 1)
+    state.slots("box").append(1, "partial", tuples(1))
+    state.save()
+    assert len(content(folder, 1)) < len(content(folder, 0)) / 10
+    assert values(State(folder, 2), 0) == [list(range(10_000))]
+
+
+def test_the_version_before_stays_until_the_batch_after_has_written(folder: Folder) -> None:
+    # Until Spark has committed batch n, it may run again from version n - 1.
+    for batch in range(4):
+        state = State(folder, batch)
+        state.slots("box").replace(0, "partial", tuples(batch))
+        state.save()
+        assert versions(folder) == ([batch - 1, batch] if batch else [0])
+        assert values(State(folder, batch + 1), 0) == [[batch]]
+    # Run batch 3 once more: version 2 is still whole.
+    assert values(State(folder, 3), 0) == [[2]]
+
+
+def test_a_chunk_that_lives_keeps_its_file(folder: Folder) -> None:
+    for batch in range(6):
+        state = State(folder, batch)
+        if batch == 1:
+            state.slots("box").append(0, "partial", tuples(77))
+        state.save()
+    assert versions(folder) == [1, 4, 5]
+    assert values(State(folder, 6), 0) == [[77]]
+
+
+def test_many_old_files_become_one_snapshot(folder: Folder) -> None:
+    last = SNAPSHOT_FILES + 10
+    most = 0
+    for batch in range(last + 1):
+        state = State(folder, batch)
+        state.slots("box").append(batch, "partial", tuples(batch))
+        state.save()
+        most = max(most, len(versions(folder)))
+    assert most <= SNAPSHOT_FILES + 3
+    assert len(versions(folder)) < 15
+    opened = State(folder, last + 1)
+    assert [values(opened, slot) for slot in opened.slots("box").numbers()] == [[[b]] for b in range(last + 1)]
+
+
+def test_a_snapshot_can_be_written_again_from_the_version_before(folder: Folder) -> None:
+    for batch in range(SNAPSHOT_FILES + 1):
+        state = State(folder, batch)
+        state.slots("box").append(batch, "partial", tuples(batch))
+        state.save()
+
+    def snapshot() -> bytes:
+        state = State(folder, SNAPSHOT_FILES + 1)
+        state.save()
+        return content(folder, SNAPSHOT_FILES + 1)
+
+    assert snapshot() == snapshot()
+
+
+def test_a_missing_version_is_told_not_guessed(folder: Folder) -> None:
+    State(folder, 0).save()
+    with pytest.raises(InternalError, match=r"state version 6 of .* is missing") as missing:
+        State(folder, 7)
+    assert missing.value.hint == "the checkpoint is damaged or was cleaned by hand; start with a new one"
