@@ -70,7 +70,7 @@ def parallelism(master: str | None = None) -> int:
 
 
 def _launch_jvm(settings: Mapping[str, str]) -> None:
-    """Start the JVM in a process group of its own, so that Ctrl-C at the terminal reaches only the driver, which stops it.
+    """Start the JVM in a process group of its own: Ctrl-C at the terminal then reaches only the driver, which stops it.
 
     What the JVM says on standard error goes to a file, which is shown if it does not come up.
     """
