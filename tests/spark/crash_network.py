@@ -1,0 +1,47 @@
+"""The network that `test_crash` kills: `python crash_network.py <input folder> <checkpoint> <output folder>`.
+
+A Parquet input in order, a CSV input with disorder, late tuples and a broken line; a stateless output, an Aggregate
+by key, and an Aggregate of that one in a second stage. Prints what the run has counted when it ends by itself.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import asdict
+
+import penstock as pk
+
+SCHEMA = {"ts": "int64", "k": "string", "v": "int64", "id": "int64"}
+TRAIN_ROWS = 2
+"""An input always takes one part at least: so a batch is one file of either input."""
+
+
+def network(data: str, out: str) -> pk.Network:
+    net = pk.Network("crash")
+    steady = net.source("steady", pk.files(f"{data}/steady"), schema=SCHEMA, progress=pk.ordered())
+    ragged = net.source("ragged", pk.files(f"{data}/ragged"), schema=SCHEMA, progress=pk.delayed(30))
+    both = pk.union(steady, ragged)
+    both.where("v % 7 = 0").output("events", to=pk.delta(f"{out}/events"))
+    flows = both.aggregate({"n": "count(*)", "s": "sum(v)", "m": "median(v)"}, on="ts", size=20, by=["k"])
+    flows.output("flows", to=pk.delta(f"{out}/flows"))
+    flows.aggregate({"groups": "count(*)", "t": "sum(n)"}, size=100).output("totals", to=pk.delta(f"{out}/totals"))
+    return net
+
+
+def main(data: str, checkpoint: str, out: str) -> None:
+    result = network(data, out).run(checkpoint=checkpoint, train_rows=TRAIN_ROWS, buckets=2, tasks=2)
+    record = result.record()
+    told = {
+        "batch": record.batch,
+        "ended": record.ended,
+        "inputs": {name: asdict(count) for name, count in record.inputs.items()},
+        "outputs": record.outputs,
+        "late": sorted(result.late("ragged")["id"].to_pylist()),
+        "refused": sorted(result.errors("ragged")["record"].to_pylist()),
+    }
+    print("TOLD " + json.dumps(told), flush=True)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
