@@ -12,19 +12,23 @@
 Spark moves and remembers, Arrow and DuckDB compute, punctuation says when.
 """
 
-from penstock.api import Network
-from penstock.connectors.delta import delta
-from penstock.connectors.files import files
-from penstock.connectors.folders import csv, jsonl, parquet
-from penstock.connectors.generator import generator
-from penstock.connectors.memory import memory, punctuation
-from penstock.connectors.targets import callback, console
-from penstock.errors import InternalError, PenstockError, QueryError, WorldError
-from penstock.language.builder import Stream, union
-from penstock.progress.policy import delayed, ordered, punctuated
-from penstock.runtime.result import Result
-from penstock.spark.dataframe import dataframe
-from penstock.spark.run import Run
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from penstock.api import Network
+    from penstock.connectors.delta import delta
+    from penstock.connectors.files import files
+    from penstock.connectors.folders import csv, jsonl, parquet
+    from penstock.connectors.generator import generator
+    from penstock.connectors.memory import memory, punctuation
+    from penstock.connectors.targets import callback, console
+    from penstock.errors import InternalError, PenstockError, QueryError, WorldError
+    from penstock.language.builder import Stream, union
+    from penstock.progress.policy import delayed, ordered, punctuated
+    from penstock.runtime.result import Result
+    from penstock.spark.dataframe import dataframe
+    from penstock.spark.run import Run
 
 __version__ = "0.1.0"
 
@@ -59,3 +63,41 @@ __all__ = [
     "QueryError",
     "WorldError",
 ]
+
+# Spark starts Python processes that need one small module of this package: loading all of it would cost each of them
+# half a second. So a name is loaded when it is first asked for.
+_HOME = {
+    "Network": "penstock.api",
+    "delta": "penstock.connectors.delta",
+    "files": "penstock.connectors.files",
+    "csv": "penstock.connectors.folders",
+    "jsonl": "penstock.connectors.folders",
+    "parquet": "penstock.connectors.folders",
+    "generator": "penstock.connectors.generator",
+    "memory": "penstock.connectors.memory",
+    "punctuation": "penstock.connectors.memory",
+    "callback": "penstock.connectors.targets",
+    "console": "penstock.connectors.targets",
+    "InternalError": "penstock.errors",
+    "PenstockError": "penstock.errors",
+    "QueryError": "penstock.errors",
+    "WorldError": "penstock.errors",
+    "Stream": "penstock.language.builder",
+    "union": "penstock.language.builder",
+    "delayed": "penstock.progress.policy",
+    "ordered": "penstock.progress.policy",
+    "punctuated": "penstock.progress.policy",
+    "Result": "penstock.runtime.result",
+    "dataframe": "penstock.spark.dataframe",
+    "Run": "penstock.spark.run",
+}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOME:
+        raise AttributeError(f"module 'penstock' has no attribute {name!r}")
+    return getattr(import_module(_HOME[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

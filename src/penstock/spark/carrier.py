@@ -13,12 +13,14 @@ import pickle
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from pyspark import TaskContext, cloudpickle
 
 from penstock.errors import InternalError, PenstockError
-from penstock.runtime.job import Job
-from penstock.storage.folder import Folder
+
+if TYPE_CHECKING:
+    from penstock.runtime.job import Job
 
 _MARK = "penstock-error:"
 _MARKED = re.compile(_MARK + r"([A-Za-z0-9+/=]+)")
@@ -33,12 +35,11 @@ class JobTicket:
     name: str
 
     def job(self) -> Job:
+        from penstock.storage.folder import Folder
+
         if self not in _jobs:
             _jobs.clear()  # a worker serves one query at a time, as a rule; old jobs are not worth their memory
-            loaded = pickle.loads(Folder(self.folder).read(self.name).to_pybytes())
-            if not isinstance(loaded, Job):
-                raise InternalError(f"{self.folder}/{self.name} holds no job")
-            _jobs[self] = loaded
+            _jobs[self] = pickle.loads(Folder(self.folder).read(self.name).to_pybytes())
         return _jobs[self]
 
     @property

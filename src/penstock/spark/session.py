@@ -7,7 +7,7 @@ import contextlib
 import os
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -16,6 +16,8 @@ from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
 from penstock.errors import WorldError
+from penstock.spark.home import quick_home
+from penstock.storage.temporary import TemporaryFolder
 
 DEFAULT_MASTER: Final = "local[*]"
 
@@ -56,7 +58,7 @@ def get_session(master: str | None = None) -> SparkSession:
         local = _LOCAL_SETTINGS if chosen.startswith("local") else {}
         for key, value in {**_SETTINGS, **local, **_QUERY_SETTINGS}.items():
             builder = builder.config(key, value)
-        _launch_jvm({**_SETTINGS, **local, **_QUERY_SETTINGS})
+        _launch_jvm({**_SETTINGS, **local, **_QUERY_SETTINGS}, quick_home() if local else None)
         active = builder.getOrCreate()
         active.sparkContext.setLogLevel("OFF")
     for key, value in _QUERY_SETTINGS.items():
@@ -69,7 +71,7 @@ def parallelism(master: str | None = None) -> int:
     return max(1, int(get_session(master).sparkContext.defaultParallelism))
 
 
-def _launch_jvm(settings: Mapping[str, str]) -> None:
+def _launch_jvm(settings: Mapping[str, str], home: TemporaryFolder | None) -> None:
     """Start the JVM in a process group of its own: Ctrl-C at the terminal then reaches only the driver, which stops it.
 
     What the JVM says on standard error goes to a file, which is shown if it does not come up.
@@ -78,7 +80,7 @@ def _launch_jvm(settings: Mapping[str, str]) -> None:
         return
     handle, name = tempfile.mkstemp(prefix="penstock-spark-", suffix=".log")
     atexit.register(_remove, name)
-    with open(handle, "w") as log:
+    with open(handle, "w") as log, _spark_home(home):
         try:
             gateway = launch_gateway(SparkConf().setAll(list(settings.items())), {"process_group": 0, "stderr": log})
         except Exception as failure:
@@ -90,6 +92,19 @@ def _launch_jvm(settings: Mapping[str, str]) -> None:
                 hint="install a Java runtime, for example Debian's openjdk-17-jre-headless",
             ) from failure
     SparkContext._ensure_initialized(gateway=gateway)
+    gateway.penstock_home = home  # the JVM reads it as long as it lives
+
+
+@contextlib.contextmanager
+def _spark_home(home: TemporaryFolder | None) -> Iterator[None]:
+    """Let the JVM, and nobody else, find Spark in this folder."""
+    if home is not None:
+        os.environ["SPARK_HOME"] = home.path
+    try:
+        yield
+    finally:
+        if home is not None:
+            del os.environ["SPARK_HOME"]
 
 
 def _remove(name: str) -> None:

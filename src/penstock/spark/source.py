@@ -1,17 +1,23 @@
-"""The intake on Spark: one Python Data Source for all inputs of a network."""
+"""The intake on Spark: one Python Data Source for all inputs of a network.
+
+Spark starts several Python processes to plan a query, which load this module and do next to nothing with it. So it
+loads the intake itself only where that runs.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailableNow
 
-from penstock.runtime.intake import Assignment, Planner, read_assignment
-from penstock.runtime.train import to_batch
 from penstock.spark.carrier import JobTicket, current_batch, wrapped_errors
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from penstock.runtime.intake import Assignment, Planner
 
 FORMAT = "penstock"
 ROW_DDL = "bucket int, header string, body binary"
@@ -58,6 +64,9 @@ class IntakeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return [Share(a) for a in self._plan().assignments(start, end)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        from penstock.runtime.intake import read_assignment
+        from penstock.runtime.train import to_batch
+
         with wrapped_errors():
             for row in read_assignment(self._ticket.job(), partition.value, current_batch()):
                 yield to_batch(row)
@@ -70,6 +79,8 @@ class IntakeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._planner.close()
 
     def _plan(self) -> Planner:
+        from penstock.runtime.intake import Planner
+
         if self._planner is None:
             self._planner = Planner(self._ticket.job())
         return self._planner
