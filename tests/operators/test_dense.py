@@ -17,6 +17,12 @@ from penstock.operators.dense import dense_counts
 NAMES = ("#pane", "n")
 
 
+def ticks(values: list[int]) -> pa.ChunkedArray:
+    """In two chunks, as a train has several."""
+    middle = len(values) // 2
+    return pa.chunked_array([pa.array(values[:middle], pa.int64()), pa.array(values[middle:], pa.int64())])
+
+
 @given(
     rows=st.lists(
         st.tuples(st.integers(-3, 3), st.sampled_from([None, "x", "y", ""]), st.sampled_from([None, True, False])),
@@ -27,7 +33,7 @@ NAMES = ("#pane", "n")
 def test_every_tuple_is_counted_in_its_pane_and_group(rows: list[tuple[Any, ...]]) -> None:
     panes, texts, flags = (list(column) for column in zip(*rows, strict=True))
     keys = pa.table({"k": pa.array(texts, pa.string()), "b": pa.array(flags, pa.bool_())})
-    found = dense_counts(keys, pa.array(panes, pa.int64()), NAMES)
+    found = dense_counts(keys, ticks(panes), 1, NAMES)
     if found is None:
         combinations = (max(panes) - min(panes) + 1) * len(set(texts)) * len(set(flags))
         assert combinations > 2 * len(rows)
@@ -38,15 +44,15 @@ def test_every_tuple_is_counted_in_its_pane_and_group(rows: list[tuple[Any, ...]
 
 def test_a_table_that_would_be_sparse_is_left_to_hashing() -> None:
     keys = pa.table({"a": list(range(10)), "b": list(range(10))})
-    assert dense_counts(keys, pa.array([0] * 10), NAMES) is None
+    assert dense_counts(keys, ticks([0] * 10), 1, NAMES) is None
 
 
 def test_panes_far_apart_are_left_to_hashing() -> None:
-    assert dense_counts(pa.table({"a": [1, 1]}), pa.array([-(2**62), 2**62]), NAMES) is None
+    assert dense_counts(pa.table({"a": [1, 1]}), ticks([-(2**62), 2**62]), 1, NAMES) is None
 
 
 def test_floats_are_left_to_hashing() -> None:
-    assert dense_counts(pa.table({"a": [0.0, -0.0]}), pa.array([0, 0]), NAMES) is None
+    assert dense_counts(pa.table({"a": [0.0, -0.0]}), ticks([0, 0]), 1, NAMES) is None
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ PANE = "#pane"
 PARTIAL = "partial"
 """The part of an aggregate's traffic and state that holds decomposed aggregates; held values go by their own names."""
 
-REDUCE_ROWS = 4_194_304
+REDUCE_ROWS = 8_388_608
 """Tuples gathered before they are reduced: one grouping over many tuples beats several followed by a merge."""
 REDUCE_BYTES = 256 * 1024 * 1024
 """The same in bytes, so that wide tuples do not take more memory than narrow ones."""
@@ -76,14 +76,12 @@ class SubAggregateOp:
         tuples = pa.concat_tables(self._gathered)
         self._gathered.clear()
         self._rows = self._bytes = 0
-        panes = pane_numbers(tuples.column(self._box.on), self._box.window.pane)
-        reduced = (
-            dense_counts(tuples.select(self._box.by), panes, (PANE, self._box.tuple_count))
-            if self._only_counts
-            else None
-        )
+        box = self._box
+        ticks = to_ticks(tuples.column(box.on))
+        names = (PANE, box.tuple_count)
+        reduced = dense_counts(tuples.select(box.by), ticks, box.window.pane, names) if self._only_counts else None
         if reduced is None or self._held:
-            tuples = tuples.append_column(PANE, panes)
+            tuples = tuples.append_column(PANE, pane_numbers(ticks, box.window.pane))
         self._reduced[PARTIAL].append(kernel.run(self._reduce, tuples=tuples) if reduced is None else reduced)
         for name, query in self._held.items():
             kept = kernel.run(query, tuples=tuples)
@@ -91,9 +89,8 @@ class SubAggregateOp:
                 self._reduced[name].append(kept)
 
 
-def pane_numbers(column: pa.ChunkedArray, pane: int) -> pa.Array:
+def pane_numbers(ticks: pa.ChunkedArray, pane: int) -> pa.Array:
     """The pane of every tuple: floor division of its ticks, negatives included."""
-    ticks = to_ticks(column)
     bounds = pc.min_max(ticks)
     first, last = bounds["min"].as_py() // pane, bounds["max"].as_py() // pane
     if first == last:
