@@ -3,10 +3,14 @@
 Pages that several processes map (a shared library, an Arrow file mapped by two workers, the pages a forked worker has
 not touched) are counted once: the sum over processes is of PSS, the proportional set size, which shares such a page out
 among those that map it. The same is done to every peer. Where the system tells no PSS, it is RSS.
+
+Asking for PSS walks all pages of a process and stops it meanwhile, so it is asked for only when the plain sum of RSS,
+which costs next to nothing, is higher than ever before.
 """
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable
 from contextlib import suppress
@@ -17,6 +21,11 @@ from typing import Final
 import psutil
 
 EVERY_SECONDS: Final = 0.1
+PAGE_BYTES: Final = os.sysconf("SC_PAGE_SIZE")
+SEARCH_EVERY: Final = 10
+"""How many samples to the next search for new descendants, which looks at every process of the machine."""
+HIGHER: Final = 1.01
+"""By how much the sum of RSS must exceed the highest before PSS is asked for again."""
 PATIENCE_SECONDS: Final = 10.0
 """How long a process that was asked to end may take before it is made to."""
 
@@ -27,6 +36,9 @@ class Tree:
     def __init__(self, pid: int) -> None:
         self._root = psutil.Process(pid)
         self._known: dict[int, psutil.Process] = {pid: self._root}
+        self._members = [self._root]
+        self._samples = 0
+        self._highest = 0
         self._peak = 0
         self._closed = threading.Event()
         self._lock = threading.Lock()
@@ -39,18 +51,17 @@ class Tree:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self._closed.set()
         self._thread.join()
-        self._sample()
+        self._search()
         self._end()
 
     @property
     def peak_bytes(self) -> int:
         """The largest sum seen since the tree was watched, or since `reset`."""
-        self._sample()
         return self._peak
 
     def reset(self) -> None:
         with self._lock:
-            self._peak = 0
+            self._peak = self._highest = self._samples = 0
 
     def _watch(self) -> None:
         while not self._closed.wait(EVERY_SECONDS):
@@ -58,13 +69,21 @@ class Tree:
 
     def _sample(self) -> None:
         with self._lock:
-            try:
-                members = [self._root, *self._root.children(recursive=True)]
-            except psutil.NoSuchProcess:
-                members = []
-            # Remembered, because a descendant whose parent has gone can no longer be found through it.
-            self._known.update((member.pid, member) for member in members)
-            self._peak = max(self._peak, sum(map(held_bytes, members)))
+            if self._samples % SEARCH_EVERY == 0:
+                self._search()
+            self._samples += 1
+            resident = sum(resident_bytes(member.pid) for member in self._members)
+            if resident > self._highest * HIGHER:
+                self._highest = resident
+                self._peak = max(self._peak, sum(map(held_bytes, self._members)))
+
+    def _search(self) -> None:
+        try:
+            self._members = [self._root, *self._root.children(recursive=True)]
+        except psutil.NoSuchProcess:
+            self._members = []
+        # Remembered, because a descendant whose parent has gone can no longer be found through it.
+        self._known.update((member.pid, member) for member in self._members)
 
     def _end(self) -> None:
         alive = [process for process in self._known.values() if process.is_running()]
@@ -74,6 +93,15 @@ class Tree:
         for process in stubborn:
             _quietly(process.kill)
         psutil.wait_procs(stubborn, timeout=PATIENCE_SECONDS)
+
+
+def resident_bytes(pid: int) -> int:
+    """The resident set size of one process; 0 when it has gone, or where the system does not tell it in this way."""
+    try:
+        with open(f"/proc/{pid}/statm", "rb") as statm:
+            return int(statm.read().split()[1]) * PAGE_BYTES
+    except OSError:
+        return 0
 
 
 def held_bytes(process: psutil.Process) -> int:

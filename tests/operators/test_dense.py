@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import math
 from collections import Counter
 from typing import Any
 
@@ -12,47 +13,59 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import penstock as pk
-from penstock.operators.dense import dense_counts
+from penstock.operators.dense import CELLS_PER_TUPLE, DenseCounter
 
-NAMES = ("#pane", "n")
+NAMES = ("#pane", "k", "b", "n")
+Train = list[tuple[Any, ...]]
 
-
-def ticks(values: list[int]) -> pa.ChunkedArray:
-    """In two chunks, as a train has several."""
-    middle = len(values) // 2
-    return pa.chunked_array([pa.array(values[:middle], pa.int64()), pa.array(values[middle:], pa.int64())])
+rows = st.tuples(st.integers(-3, 3), st.sampled_from([None, "x", "y", ""]), st.sampled_from([None, True, False]))
 
 
-@given(
-    rows=st.lists(
-        st.tuples(st.integers(-3, 3), st.sampled_from([None, "x", "y", ""]), st.sampled_from([None, True, False])),
-        min_size=1,
-        max_size=60,
-    )
-)
-def test_every_tuple_is_counted_in_its_pane_and_group(rows: list[tuple[Any, ...]]) -> None:
-    panes, texts, flags = (list(column) for column in zip(*rows, strict=True))
-    keys = pa.table({"k": pa.array(texts, pa.string()), "b": pa.array(flags, pa.bool_())})
-    found = dense_counts(keys, ticks(panes), 1, NAMES)
+def add(counter: DenseCounter, train: Train) -> bool:
+    panes, texts, flags = (list(column) for column in zip(*train, strict=True))
+    return counter.add([pa.array(texts, pa.string()), pa.array(flags, pa.bool_())], pa.array(panes, pa.int64()))
+
+
+@given(st.lists(st.lists(rows, min_size=1, max_size=60), min_size=1, max_size=4))
+def test_every_tuple_is_counted_in_its_pane_and_group(trains: list[Train]) -> None:
+    counter = DenseCounter([pa.string(), pa.bool_()], 1)
+    counted: Train = []
+    for train in trains:
+        if add(counter, train):
+            counted += train
+        else:
+            panes, *keys = (set(column) for column in zip(*(counted + train), strict=True))
+            combinations = (max(panes) - min(panes) + 1) * math.prod(len(values) for values in keys)
+            assert combinations > CELLS_PER_TUPLE * len(counted + train)
+    found = counter.flush(NAMES)
     if found is None:
-        combinations = (max(panes) - min(panes) + 1) * len(set(texts)) * len(set(flags))
-        assert combinations > 2 * len(rows)
+        assert not counted
         return
-    assert found.column_names == ["#pane", "k", "b", "n"]
-    assert Counter({tuple(row[:-1]): row[-1] for row in zip(*found.to_pydict().values(), strict=True)}) == Counter(rows)
+    assert found.column_names == list(NAMES)
+    got = Counter({tuple(row[:-1]): row[-1] for row in zip(*found.to_pydict().values(), strict=True)})
+    assert got == Counter(counted)
+    assert counter.flush(NAMES) is None
+
+
+def test_panes_have_the_length_that_was_asked_for() -> None:
+    counter = DenseCounter([], 10)
+    assert counter.add([], pa.array([-1, 0, 9, 10]))
+    found = counter.flush(("#pane", "n"))
+    assert found is not None
+    assert found.to_pydict() == {"#pane": [-1, 0, 1], "n": [1, 2, 1]}
 
 
 def test_a_table_that_would_be_sparse_is_left_to_hashing() -> None:
-    keys = pa.table({"a": list(range(10)), "b": list(range(10))})
-    assert dense_counts(keys, ticks([0] * 10), 1, NAMES) is None
+    column = pa.array(range(10))
+    assert not DenseCounter([pa.int64(), pa.int64()], 1).add([column, column], pa.array([0] * 10))
 
 
 def test_panes_far_apart_are_left_to_hashing() -> None:
-    assert dense_counts(pa.table({"a": [1, 1]}), ticks([-(2**62), 2**62]), 1, NAMES) is None
+    assert not DenseCounter([pa.int64()], 1).add([pa.array([1, 1])], pa.array([-(2**62), 2**62]))
 
 
 def test_floats_are_left_to_hashing() -> None:
-    assert dense_counts(pa.table({"a": [0.0, -0.0]}), ticks([0, 0]), 1, NAMES) is None
+    assert not DenseCounter.suits([pa.float64()])
 
 
 @pytest.mark.parametrize(

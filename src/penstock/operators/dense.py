@@ -1,100 +1,106 @@
 """Direct-addressed groups: counting without a hash table, where the keys allow it.
 
-Gigascope's low level uses a direct-mapped table for speed (oop.md 6). Here every key column is encoded into small
-numbers; if the combinations of all columns and panes fit into a table that is not much larger than the train, a tuple's
-place in it is plain arithmetic, and one pass counts. Otherwise the caller groups by hashing. On 4 million tuples with
-262,144 groups the pass takes a third of the time of hashing; `penstock bench q4` shows the difference.
+Gigascope's low level uses a direct-mapped table for speed (oop.md 6). Here every value of a key column gets a small
+number when it is first seen; as long as the combinations of all columns and panes fit into a table that is not much
+larger than the train, a tuple's place in it is plain arithmetic, and its count is one addition. Tuples are counted as
+they come, so a train needs no memory beyond the table. Where the table would be sparse, the caller groups by hashing;
+on 4 million tuples with 262,144 groups that takes three times as long (`penstock bench q4`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from itertools import pairwise
+import math
+from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-SAMPLE = 65_536
-"""Tuples looked at before any column is encoded as a whole: enough to see that combinations cannot fit."""
-CELLS_PER_TUPLE = 2
+CELLS_PER_TUPLE = 4
 """A sparser table would cost more to search for its filled cells than hashing costs."""
-CHUNK = 262_144
-"""Tuples placed at a time: their places stay in the processor's cache until they are complete."""
-
-Integers = npt.NDArray[np.int64]
 
 
-def dense_counts(keys: pa.Table, ticks: pa.ChunkedArray, pane: int, names: tuple[str, str]) -> pa.Table | None:
-    """How many tuples each (pane, group) has, or None when a table of all combinations would be too sparse.
+class DenseCounter:
+    """Counts tuples per (pane, group) in an array with a dimension for the panes and one for each key column."""
 
-    `names` are the names of the pane column and of the count in the result; the key columns stand between them.
-    """
-    limit = CELLS_PER_TUPLE * len(ticks)
-    if not all(_small_domain(field.type) for field in keys.schema):
-        return None
-    if _combinations([_encoded(column) for column in keys.slice(0, SAMPLE).columns]) > limit:
-        return None
-    columns = [_encoded(column) for column in keys.columns]
-    bounds = pc.min_max(ticks)
-    first, last = bounds["min"].as_py() // pane, bounds["max"].as_py() // pane
-    sizes = [last - first + 1, *(_size(c) for c in columns)]
-    cells = int(np.prod(sizes, dtype=object))
-    if cells > limit:
-        return None
-    counts = np.bincount(_places(columns, sizes, ticks, pane, first), minlength=cells)
-    filled = np.flatnonzero(counts)
-    found: list[pa.Array] = [pa.array(counts[filled])]
-    rest = filled
-    for column, size in zip(reversed(columns), reversed(sizes[1:]), strict=True):
-        rest, number = np.divmod(rest, size)
-        found.append(column.chunk(0).dictionary.take(pa.array(number)))
-    found.append(pa.array(rest + first))
-    pane_name, count_name = names
-    return pa.table(found[::-1], names=[pane_name, *keys.column_names, count_name])
+    def __init__(self, kinds: Sequence[pa.DataType], pane: int) -> None:
+        self._pane = pane
+        self._values = [pa.array([], kind) for kind in kinds]
+        self._first = 0
+        self._counts = np.zeros((0,) * (1 + len(kinds)), np.int64)
+        self._tuples = 0
+
+    @staticmethod
+    def suits(kinds: Sequence[pa.DataType]) -> bool:
+        """Whether values of these types can be numbered."""
+        return all(_small_domain(kind) for kind in kinds)
+
+    def add(self, keys: Sequence[pa.Array], ticks: pa.Array) -> bool:
+        """Count tuples; or False, and nothing is counted, when the table would become too sparse."""
+        limit = CELLS_PER_TUPLE * (self._tuples + len(ticks))
+        places: list[np.ndarray] = []
+        values: list[pa.Array] = []
+        for known, column in zip(self._values, keys, strict=True):
+            numbered, codes = _numbered(known, column, limit)
+            if codes is None:
+                return False
+            values.append(numbered)
+            places.append(codes)
+        panes = np.floor_divide(ticks.to_numpy(), self._pane)
+        first, last = int(panes.min()), int(panes.max())
+        if self._tuples:
+            first, last = min(first, self._first), max(last, self._first + self._counts.shape[0] - 1)
+        shape = (last - first + 1, *(len(v) for v in values))
+        if math.prod(shape) > limit:
+            return False
+        self._grow(first, shape)
+        self._values = values
+        self._tuples += len(ticks)
+        panes -= first
+        for codes, size in zip(places, shape[1:], strict=True):
+            panes *= size
+            panes += codes
+        np.add.at(self._counts.reshape(-1), panes, 1)
+        return True
+
+    def flush(self, names: Sequence[str]) -> pa.Table | None:
+        """The counts so far, with these names for the pane, the keys and the count; None if nothing was counted."""
+        if not self._tuples:
+            return None
+        filled = np.flatnonzero(self._counts)
+        pane, *codes = np.unravel_index(filled, self._counts.shape)
+        keys = [v.take(pa.array(c)) for v, c in zip(self._values, codes, strict=True)]
+        counts = self._counts.reshape(-1)[filled]
+        self._counts = np.zeros((0,) * self._counts.ndim, np.int64)
+        self._tuples = 0
+        return pa.table([pa.array(pane + self._first), *keys, pa.array(counts)], names=list(names))
+
+    def _grow(self, first: int, shape: tuple[int, ...]) -> None:
+        if self._tuples and first == self._first and shape == self._counts.shape:
+            return
+        grown = np.zeros(shape, np.int64)
+        if self._tuples:
+            shift = self._first - first
+            panes, *sizes = self._counts.shape
+            grown[(slice(shift, shift + panes), *(slice(size) for size in sizes))] = self._counts
+        self._first, self._counts = first, grown
 
 
-def _places(
-    columns: Sequence[pa.ChunkedArray], sizes: Sequence[int], ticks: pa.ChunkedArray, pane: int, first: int
-) -> Integers:
-    """The cell of every tuple in the table of all combinations, panes outermost."""
-    places = np.empty(len(ticks), np.int64)
-    for start, stop in pairwise([*range(0, len(ticks), CHUNK), len(ticks)]):
-        place = places[start:stop]
-        at = 0
-        for piece in _pieces(ticks, start, stop):
-            np.floor_divide(piece.to_numpy(), pane, out=place[at : at + len(piece)])
-            at += len(piece)
-        place -= first
-        for column, size in zip(columns, sizes[1:], strict=True):
-            place *= size
-            at = 0
-            for piece in _pieces(column, start, stop):
-                place[at : at + len(piece)] += piece.indices.to_numpy()
-                at += len(piece)
-    return places
-
-
-def _pieces(column: pa.ChunkedArray, start: int, stop: int) -> Iterator[pa.Array]:
-    yield from column.slice(start, stop - start).chunks
+def _numbered(known: pa.Array, column: pa.Array, limit: int) -> tuple[pa.Array, np.ndarray | None]:
+    """The number of every value of a column, and all numbered values; no numbers if there would be too many."""
+    codes = pc.index_in(column, value_set=known)
+    if codes.null_count:
+        # NULL is a group like any other: once it is among the known values, it has a number too.
+        fresh = pc.unique(column.filter(pc.is_null(codes)))
+        if len(known) + len(fresh) > limit:
+            return known, None
+        known = pa.concat_arrays([known, fresh])
+        codes = pc.index_in(column, value_set=known)
+    return known, codes.to_numpy()
 
 
 def _small_domain(kind: pa.DataType) -> bool:
-    # Not floats: two zeros and many NaNs are one group, which an encoding by bits does not know. And only what the
+    # Not floats: two zeros and many NaNs are one group, which equality by bits does not know. And only what the
     # kernel hands back in the same type: the next train may be grouped there, and its partials must fit to these.
     plain_time = pa.types.is_date32(kind) or (pa.types.is_timestamp(kind) and kind.tz is None)
     return bool(pa.types.is_integer(kind) or pa.types.is_boolean(kind) or pa.types.is_string(kind) or plain_time)
-
-
-def _encoded(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """All chunks with one dictionary; NULL is a group like any other."""
-    return column.dictionary_encode(null_encoding="encode")
-
-
-def _size(column: pa.ChunkedArray) -> int:
-    return len(column.chunk(0).dictionary)
-
-
-def _combinations(columns: Sequence[pa.ChunkedArray]) -> int:
-    return int(np.prod([_size(c) for c in columns], dtype=object))

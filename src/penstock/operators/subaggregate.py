@@ -16,13 +16,13 @@ from penstock.algebra import kernel
 from penstock.algebra.box import Aggregate
 from penstock.algebra.kernel import quote
 from penstock.algebra.ticks import to_ticks
-from penstock.operators.dense import dense_counts
+from penstock.operators.dense import DenseCounter
 
 PANE = "#pane"
 PARTIAL = "partial"
 """The part of an aggregate's traffic and state that holds decomposed aggregates; held values go by their own names."""
 
-REDUCE_ROWS = 8_388_608
+REDUCE_ROWS = 4_194_304
 """Tuples gathered before they are reduced: one grouping over many tuples beats several followed by a merge."""
 REDUCE_BYTES = 256 * 1024 * 1024
 """The same in bytes, so that wide tuples do not take more memory than narrow ones."""
@@ -36,7 +36,9 @@ class SubAggregateOp:
         keys = ", ".join(quote(k) for k in (PANE, *box.by))
         partials = "".join(f", {sql} AS {quote(name)}" for name, sql in box.partials)
         self._reduce = f"SELECT {keys}{partials} FROM tuples GROUP BY {keys}"
-        self._only_counts = len(box.partials) == 1
+        kinds = [box.inputs[0].schema.field(k).type for k in box.by]
+        counts_only = len(box.partials) == 1 and not box.aggregation.held
+        self._dense = DenseCounter(kinds, box.window.pane) if counts_only and DenseCounter.suits(kinds) else None
         self._merge = merge_query(box, "tuples")
         self._held = {
             held.name: (
@@ -51,6 +53,8 @@ class SubAggregateOp:
         self._reduced: dict[str, list[pa.Table]] = {PARTIAL: [], **{name: [] for name in self._held}}
 
     def process(self, tuples: pa.Table) -> None:
+        if self._dense is not None:
+            tuples = self._count(self._dense, tuples)
         self._gathered.append(tuples)
         self._rows += tuples.num_rows
         self._bytes += tuples.nbytes
@@ -60,6 +64,8 @@ class SubAggregateOp:
     def flush(self) -> Iterator[tuple[str, pa.Table]]:
         """The partial aggregates of everything processed since the last flush."""
         self._reduce_gathered()
+        if self._dense is not None:
+            self._keep_counts(self._dense)
         for part, tables in self._reduced.items():
             if not tables:
                 continue
@@ -69,6 +75,21 @@ class SubAggregateOp:
             tables.clear()
             yield part, merged
 
+    def _count(self, dense: DenseCounter, tuples: pa.Table) -> pa.Table:
+        """Count tuples directly; those that could not be are left for hashing, and so are all that follow."""
+        box = self._box
+        for number, batch in enumerate(batches := tuples.to_batches()):
+            if batch.num_rows and not dense.add([batch.column(k) for k in box.by], to_ticks(batch.column(box.on))):
+                self._keep_counts(dense)
+                self._dense = None
+                return pa.Table.from_batches(batches[number:])
+        return tuples.slice(0, 0)
+
+    def _keep_counts(self, dense: DenseCounter) -> None:
+        counts = dense.flush((PANE, *self._box.by, self._box.tuple_count))
+        if counts is not None:
+            self._reduced[PARTIAL].append(counts)
+
     def _reduce_gathered(self) -> None:
         if not self._rows:
             self._gathered.clear()
@@ -76,13 +97,9 @@ class SubAggregateOp:
         tuples = pa.concat_tables(self._gathered)
         self._gathered.clear()
         self._rows = self._bytes = 0
-        box = self._box
-        ticks = to_ticks(tuples.column(box.on))
-        names = (PANE, box.tuple_count)
-        reduced = dense_counts(tuples.select(box.by), ticks, box.window.pane, names) if self._only_counts else None
-        if reduced is None or self._held:
-            tuples = tuples.append_column(PANE, pane_numbers(ticks, box.window.pane))
-        self._reduced[PARTIAL].append(kernel.run(self._reduce, tuples=tuples) if reduced is None else reduced)
+        panes = pane_numbers(to_ticks(tuples.column(self._box.on)), self._box.window.pane)
+        tuples = tuples.append_column(PANE, panes)
+        self._reduced[PARTIAL].append(kernel.run(self._reduce, tuples=tuples))
         for name, query in self._held.items():
             kept = kernel.run(query, tuples=tuples)
             if kept.num_rows:

@@ -20,6 +20,8 @@ ROW_SCHEMA: Final = pa.schema(
     [pa.field("bucket", pa.int32()), pa.field("header", pa.string()), pa.field("body", pa.binary())]
 )
 
+_COMPRESSED: Final = pa.ipc.IpcWriteOptions(compression="lz4")
+
 OUTLET: Final = -1
 """The stage number of rows that go to the outlet."""
 
@@ -49,7 +51,7 @@ class Row:
 def train(stage: int, bucket: int, box: str, part: str, sender: str, seq: int, tuples: pa.Table) -> Row:
     """A train of partial aggregates for a box of a stage."""
     sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, tuples.schema) as stream:
+    with pa.ipc.new_stream(sink, tuples.schema, options=_COMPRESSED) as stream:
         stream.write_table(tuples)
     header = {"kind": "train", "stage": stage, "box": box, "part": part, "from": sender, "seq": seq}
     return Row(bucket, header, sink.getvalue())

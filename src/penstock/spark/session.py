@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
+from pyarrow import supported_memory_backends
 from pyspark import SparkConf, SparkContext
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
@@ -32,9 +33,15 @@ _SETTINGS: Final = {
     # Spark's log writes fork `chmod` on a local disk; vfork makes that cheap.
     "spark.driver.extraJavaOptions": "-Djdk.lang.Process.launchMechanism=VFORK",
     "spark.shuffle.compress": "false",
+    "spark.python.daemon.module": "penstock.spark.daemon",
 }
 # On one machine nobody else needs to reach the driver; on a cluster the workers do.
 _LOCAL_SETTINGS: Final = {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1"}
+# Arrow's own choice, mimalloc, takes memory in huge pages: a worker's first large train spent longer on getting them
+# than on its tuples.
+_WORKER_ENVIRONMENT: Final = (
+    {"ARROW_DEFAULT_MEMORY_POOL": "jemalloc"} if "jemalloc" in supported_memory_backends() else {}
+)
 _QUERY_SETTINGS: Final = {
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.session.timeZone": "UTC",
@@ -80,7 +87,7 @@ def _launch_jvm(settings: Mapping[str, str], home: TemporaryFolder | None) -> No
         return
     handle, name = tempfile.mkstemp(prefix="penstock-spark-", suffix=".log")
     atexit.register(_remove, name)
-    with open(handle, "w") as log, _spark_home(home):
+    with open(handle, "w") as log, _environment(home):
         try:
             gateway = launch_gateway(SparkConf().setAll(list(settings.items())), {"process_group": 0, "stderr": log})
         except Exception as failure:
@@ -96,15 +103,16 @@ def _launch_jvm(settings: Mapping[str, str], home: TemporaryFolder | None) -> No
 
 
 @contextlib.contextmanager
-def _spark_home(home: TemporaryFolder | None) -> Iterator[None]:
-    """Let the JVM, and nobody else, find Spark in this folder."""
-    if home is not None:
-        os.environ["SPARK_HOME"] = home.path
+def _environment(home: TemporaryFolder | None) -> Iterator[None]:
+    """What the JVM and the Python processes that it starts, and nobody else, find in their environment."""
+    wanted = dict(_WORKER_ENVIRONMENT) | ({"SPARK_HOME": home.path} if home is not None else {})
+    added = {name: value for name, value in wanted.items() if name not in os.environ}
+    os.environ.update(added)
     try:
         yield
     finally:
-        if home is not None:
-            del os.environ["SPARK_HOME"]
+        for name in added:
+            del os.environ[name]
 
 
 def _remove(name: str) -> None:
