@@ -57,6 +57,7 @@ class Tree:
     @property
     def peak_bytes(self) -> int:
         """The largest sum seen since the tree was watched, or since `reset`."""
+        self._sample()
         return self._peak
 
     def reset(self) -> None:

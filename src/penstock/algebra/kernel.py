@@ -9,12 +9,14 @@ from __future__ import annotations
 import os
 import re
 import threading
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-import duckdb
 import pyarrow as pa
 
 from penstock.errors import InternalError, QueryError
+
+if TYPE_CHECKING:
+    import duckdb
 
 TUPLES: Final = "tuples"
 """The name under which expressions find the tuples of a train."""
@@ -39,6 +41,8 @@ _connections: dict[int, tuple[duckdb.DuckDBPyConnection, threading.Lock]] = {}
 
 def _connection() -> tuple[duckdb.DuckDBPyConnection, threading.Lock]:
     """The connection of this process, and the lock that keeps its threads from each other's tables."""
+    import duckdb  # loaded only by processes that compute: those that plan start sooner without it
+
     pid = os.getpid()
     found = _connections.get(pid)
     if found is None:
@@ -56,6 +60,8 @@ def run(sql: str, /, **tables: pa.Table | pa.RecordBatch) -> pa.Table:
     >>> run("SELECT sum(x) AS total FROM t", t=pa.table({"x": [1, 2, 3]}))["total"].to_pylist()
     [Decimal('6')]
     """
+    import duckdb
+
     connection, lock = _connection()
     with lock:
         try:

@@ -15,9 +15,8 @@ from __future__ import annotations
 import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
-import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pacsv
@@ -38,6 +37,9 @@ from penstock.connectors.targets import (
 )
 from penstock.errors import PenstockError, QueryError
 from penstock.storage.folder import Folder
+
+if TYPE_CHECKING:
+    import duckdb
 
 _STAGING: Final = "_staging"
 _STAGED: Final = ".staged"
@@ -283,6 +285,8 @@ def _quoted(text: str) -> str:
 
 @functools.cache
 def _database() -> duckdb.DuckDBPyConnection:
+    import duckdb  # loaded only by processes that compute: those that plan start sooner without it
+
     config: dict[str, str | bool | int | float | list[str]] = {
         "threads": 1,
         "enable_external_access": False,

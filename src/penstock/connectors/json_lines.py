@@ -6,9 +6,8 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-import duckdb
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -19,6 +18,9 @@ from penstock.connectors.fitting import cast_rows
 from penstock.connectors.formats import BrokenFileError, Cut, Part, Tuning, first_line
 from penstock.connectors.line_reader import cast_table, read_lines
 from penstock.connectors.text import Block, check_utf8, head, last_line, lines_of, mark_length, sample, text_cuts
+
+if TYPE_CHECKING:
+    import duckdb
 
 _WHOLE: Final = 1 << 30
 _SHOWN: Final = 80  # characters of a value that a reason quotes
@@ -135,6 +137,8 @@ def _check_lines(data: pa.Buffer) -> int:
 @lru_cache(maxsize=1)
 def _kernel(process: int) -> duckdb.DuckDBPyConnection:
     """One for each process: a connection does not survive a fork."""
+    import duckdb  # loaded only by processes that compute: those that plan start sooner without it
+
     return duckdb.connect(config={"enable_external_access": False, "threads": 1})
 
 

@@ -21,9 +21,6 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Final, Literal, Protocol, cast
 
 import pyarrow as pa
-from rich.console import Console as Terminal
-from rich.table import Table as Grid
-from rich.text import Text
 
 from penstock.errors import InternalError, QueryError
 from penstock.storage.folder import Folder
@@ -241,6 +238,10 @@ class Console:
         _settle(batch, receipts, scratch)
 
     def _print(self, title: str, table: pa.Table) -> None:
+        from rich.console import Console as Terminal
+        from rich.table import Table as Grid
+        from rich.text import Text
+
         grid = Grid()
         for column in table.schema:
             grid.add_column(Text(column.name), justify="right" if _is_number(column.type) else "left")
