@@ -30,12 +30,14 @@ from penstock.errors import WorldError
 from penstock.plan.plan import INTAKE
 from penstock.progress.extremes import NOTHING, Extremes
 from penstock.runtime.board import Board, InputCount
-from penstock.runtime.job import Job
+from penstock.runtime.job import Job, part_number
 from penstock.runtime.superbox import Superbox
-from penstock.runtime.train import OUTLET, Row, buckets_of, note, train
+from penstock.runtime.train import OUTLET, Row, note, trains
 
 Offset = dict[str, Any]
 ONLY_SHARD = "0"
+LEAVING_BYTES = 128 * 1024 * 1024
+"""What a task lets gather at its outputs before it stages a piece of it."""
 
 
 @dataclass(frozen=True)
@@ -163,6 +165,7 @@ class Intake:
         self._superbox = Superbox(job.plan, INTAKE)
         self._seen: dict[str, dict[str, Extremes]] = {}
         self._counts: dict[str, InputCount] = {}
+        self._receipts: list[dict[str, object]] = []
 
     def report(self, source: str, shard: str, seen: Extremes) -> None:
         shards = self._seen.setdefault(source, {})
@@ -231,6 +234,8 @@ class Intake:
         taken = tuples if keep is None else tuples.filter(keep)
         count.taken += taken.num_rows
         self._superbox.push(Port(source), taken)
+        if self._superbox.leaving_bytes() > LEAVING_BYTES:
+            self._stage_leaving()
         if source.late != "route":
             late = None
         return SetAside(late, null) if late is not None or null is not None else None
@@ -249,21 +254,26 @@ class Intake:
         """What leaves the task, for the stages and for the outlet."""
         sender, job = f"intake {self._index:04d}", self._job
         for seq, leaving in enumerate(self._superbox.departures()):
-            stage = job.plan.stage_of[leaving.box.name]
-            for bucket, tuples in buckets_of(leaving.tuples, leaving.box.by, job.settings.buckets):
-                yield train(stage, bucket, leaving.box.name, leaving.part, sender, seq, tuples)
+            box, stage = leaving.box, job.plan.stage_of[leaving.box.name]
+            yield from trains(stage, box.name, leaving.part, sender, seq, leaving.tuples, box.by, job.settings.buckets)
         seen = {name: {shard: asdict(e) for shard, e in shards.items()} for name, shards in self._seen.items()}
         if job.plan.stages:
             for bucket in range(job.settings.buckets):
                 yield note(1, bucket, sender, {"shards": seen})
-        receipts = job.stage_outputs(self._batch, INTAKE, self._index, self._superbox.leaving)
+        self._stage_leaving()
         content = {
             "shards": seen,
             "inputs": {name: asdict(c) for name, c in self._counts.items()},
             "boxes": {name: asdict(w) for name, w in self._superbox.work.items()},
-            "receipts": receipts,
+            "receipts": self._receipts,
         }
         yield note(OUTLET, self._index % job.settings.buckets, sender, content)
+
+    def _stage_leaving(self) -> None:
+        """Hand over what has reached an output, so that a long train needs no more memory than a short one."""
+        part = part_number(INTAKE, self._index, len(self._receipts))
+        self._receipts.append(self._job.stage_outputs(self._batch, part, self._superbox.leaving))
+        self._superbox.leaving.clear()
 
     def _refuse(self, source: Source, count: InputCount, rejects: pa.Table) -> None:
         refused = int(pc.sum(pc.fill_null(rejects.column("rows"), 1)).as_py() or 0)

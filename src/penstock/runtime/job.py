@@ -20,8 +20,15 @@ from penstock.storage.folder import Folder
 
 _IDENTITY = "network.json"
 
-PARTS_PER_PLACE = 1_000_000
-"""Parts of an output are numbered by place and task; no place has this many tasks."""
+TASKS_PER_PLACE = 1_000_000
+"""Parts of an output are numbered by place, task and piece; no place has this many tasks."""
+PIECES_PER_TASK = 10_000
+"""A task stages what leaves by an output in fewer pieces than this."""
+
+
+def part_number(place: int, task: int, piece: int = 0) -> int:
+    """The number of a part: the order of parts is that of places, tasks and pieces."""
+    return (place * TASKS_PER_PLACE + task) * PIECES_PER_TASK + piece
 
 
 @dataclass(frozen=True)
@@ -55,16 +62,13 @@ class Job:
     def scratch(self, output: str) -> Folder:
         return self.checkpoint.child("outlet", output)
 
-    def stage_outputs(
-        self, batch: int, place: int, index: int, leaving: dict[str, list[pa.Table]]
-    ) -> dict[str, object]:
+    def stage_outputs(self, batch: int, part: int, leaving: dict[str, list[pa.Table]]) -> dict[str, object]:
         """On a worker: hand the tuples that reached an output to its target; the receipts, as JSON."""
         receipts: dict[str, object] = {}
         for output in self.plan.network.outputs:
             tables = [t.select(output.schema(0).names) for t in leaving.get(output.name, ())]
             if not tables:
                 continue
-            part = place * PARTS_PER_PLACE + index
             with self._at(output):
                 receipt = output.target.stage(batch, part, pa.concat_tables(tables), self.scratch(output.name))
             if receipt is not None:

@@ -36,8 +36,9 @@ class Outlet:
         before = self._last if self._last is not None and self._last.batch == batch - 1 else self._board.at(batch - 1)
         receipts: dict[str, list[Receipt]] = {}
         for content in notes:
-            for output, receipt in content["receipts"].items():
-                receipts.setdefault(output, []).append(Receipt.from_json(receipt))
+            for piece in content["receipts"]:
+                for output, receipt in piece.items():
+                    receipts.setdefault(output, []).append(Receipt.from_json(receipt))
         for output in self._job.plan.network.outputs:
             self._job.commit_output(output, batch, receipts.get(output.name, []))
         record = self._record(batch, before, notes, receipts)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from penstock.errors import QueryError
 from penstock.plan.plan import Plan
 
-TRAIN_ROWS = 10_000_000
+TRAIN_ROWS = 20_000_000
 TRAIN_BYTES = 512 * 1024 * 1024
 
 

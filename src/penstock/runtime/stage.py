@@ -15,41 +15,40 @@ from penstock.algebra.box import Aggregate, Marks, Source
 from penstock.algebra.ticks import BEGINNING, END
 from penstock.progress.extremes import NOTHING, Extremes
 from penstock.runtime.board import source_mark
-from penstock.runtime.job import Job
+from penstock.runtime.job import Job, part_number
 from penstock.runtime.superbox import Superbox
-from penstock.runtime.train import OUTLET, Row, buckets_of, note, train
+from penstock.runtime.train import OUTLET, Row, note, trains
 from penstock.storage.state import State
 
 
 def run_stage(job: Job, stage: int, bucket: int, batch: int, rows: Iterable[Row]) -> Iterator[Row]:
     """On a worker: one bucket of one stage in one batch."""
-    trains: list[Row] = []
+    arrived: list[Row] = []
     notes: list[Row] = []
     for row in rows:
         if row.stage != stage:
             yield row
         elif row.header["kind"] == "train":
-            trains.append(row)
+            arrived.append(row)
         else:
             notes.append(row)
     state = State(job.state(stage, bucket), batch)
     superbox = Superbox(job.plan, stage, state.slots)
-    for row in sorted(trains, key=lambda r: r.order):
+    for row in sorted(arrived, key=lambda r: r.order):
         superbox.receive(row.header["box"], row.header["part"], row.tuples())
     notes.sort(key=lambda r: str(r.header["from"]))
     marks = job.plan.network.propagate(_known_marks(job, stage, state.memo, notes))
     superbox.punctuate(marks)
     sender = f"stage {stage} bucket {bucket:04d}"
     for seq, leaving in enumerate(superbox.departures()):
-        target = job.plan.stage_of[leaving.box.name]
-        for to, tuples in buckets_of(leaving.tuples, leaving.box.by, job.settings.buckets):
-            yield train(target, to, leaving.box.name, leaving.part, sender, seq, tuples)
+        box, target = leaving.box, job.plan.stage_of[leaving.box.name]
+        yield from trains(target, box.name, leaving.part, sender, seq, leaving.tuples, box.by, job.settings.buckets)
     yield from _progress_notes(job, stage, bucket, sender, state.memo, marks)
-    receipts = job.stage_outputs(batch, stage, bucket, superbox.leaving)
+    receipts = job.stage_outputs(batch, part_number(stage, bucket), superbox.leaving)
     state.save()
     content = {
         "boxes": {name: asdict(w) for name, w in superbox.work.items()},
-        "receipts": receipts,
+        "receipts": [receipts],
         "marks": {b.name: marks[b.name] for b in job.plan.aggregates(stage)},
         "bucket": bucket,
     }

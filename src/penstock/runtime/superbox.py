@@ -67,6 +67,10 @@ class Superbox:
         for arc in self._network.consumers(port):
             self._enter(arc.consumer, arc.slot, tuples)
 
+    def leaving_bytes(self) -> int:
+        """How much has gathered at the outputs."""
+        return sum(t.nbytes for tables in self.leaving.values() for t in tables)
+
     def receive(self, box: str, part: str, partials: pa.Table) -> None:
         """Partial aggregates arrive at the stage of their box."""
         self._high[box].receive(part, partials)

@@ -22,6 +22,11 @@ ROW_SCHEMA: Final = pa.schema(
 
 _COMPRESSED: Final = pa.ipc.IpcWriteOptions(compression="lz4")
 
+BODY_BYTES: Final = 32 * 1024 * 1024
+"""Tuples of one train, before compression: the JVM holds several at a time, each as one array."""
+PIECES: Final = 1_000_000
+"""A part is cut into fewer trains than this."""
+
 OUTLET: Final = -1
 """The stage number of rows that go to the outlet."""
 
@@ -46,6 +51,17 @@ class Row:
 
     def tuples(self) -> pa.Table:
         return pa.ipc.open_stream(self.body).read_all()
+
+
+def trains(
+    stage: int, box: str, part: str, sender: str, seq: int, tuples: pa.Table, keys: Sequence[str], buckets: int
+) -> Iterator[Row]:
+    """A part of a box's traffic as trains for its stage: by bucket, none of them too long for one row of Spark's."""
+    for bucket, own in buckets_of(tuples, keys, buckets):
+        rows = max(1, int(own.num_rows * BODY_BYTES // max(1, own.nbytes)))
+        for number, start in enumerate(range(0, own.num_rows, rows)):
+            piece = own.slice(start, rows)
+            yield train(stage, bucket, box, part, sender, seq * PIECES + number, piece)
 
 
 def train(stage: int, bucket: int, box: str, part: str, sender: str, seq: int, tuples: pa.Table) -> Row:
