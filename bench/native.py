@@ -34,7 +34,7 @@ HDFS: Final = f"{_STATE}.HDFSBackedStateStoreProvider"
 SHUFFLE_PARTITIONS: Final = CORES
 # The larger the batch, the more the partial aggregate folds before state is touched. Beyond this it would be one batch
 # job in all but name: results wait for the end of their batch.
-FILES_PER_BATCH: Final = 8
+FILES_PER_BATCH: Final = 20
 PACKETS: Final = "ts timestamp, srcIP long, srcPort int, destIP long, destPort int, len int"
 
 SETTINGS: Final[Mapping[str, str]] = {

@@ -53,8 +53,11 @@ class SubAggregateOp:
         self._reduced: dict[str, list[pa.Table]] = {PARTIAL: [], **{name: [] for name in self._held}}
 
     def process(self, tuples: pa.Table) -> None:
-        if self._dense is not None:
-            tuples = self._count(self._dense, tuples)
+        rest = tuples if self._dense is None else self._count(self._dense, tuples)
+        if rest is not None:
+            self._gather(rest)
+
+    def _gather(self, tuples: pa.Table) -> None:
         self._gathered.append(tuples)
         self._rows += tuples.num_rows
         self._bytes += tuples.nbytes
@@ -75,15 +78,15 @@ class SubAggregateOp:
             tables.clear()
             yield part, merged
 
-    def _count(self, dense: DenseCounter, tuples: pa.Table) -> pa.Table:
-        """Count tuples directly; those that could not be are left for hashing, and so are all that follow."""
+    def _count(self, dense: DenseCounter, tuples: pa.Table) -> pa.Table | None:
+        """Count tuples directly; what could not be counted is left for hashing, and so is all that follows."""
         box = self._box
         for number, batch in enumerate(batches := tuples.to_batches()):
             if batch.num_rows and not dense.add([batch.column(k) for k in box.by], to_ticks(batch.column(box.on))):
                 self._keep_counts(dense)
                 self._dense = None
                 return pa.Table.from_batches(batches[number:])
-        return tuples.slice(0, 0)
+        return None
 
     def _keep_counts(self, dense: DenseCounter) -> None:
         counts = dense.flush((PANE, *self._box.by, self._box.tuple_count))
