@@ -7,6 +7,7 @@ The physical operator of `Filter` is `FilterOp` in `penstock.operators`.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -54,7 +55,7 @@ class Port:
 
 
 @dataclass(frozen=True)
-class Box:
+class Box(ABC):
     """What all boxes have: a name that is unique in the network, and inputs."""
 
     name: str
@@ -67,12 +68,13 @@ class Box:
         """The labels of the output ports; the label of an only output is empty."""
         return ("",)
 
+    @abstractmethod
     def schema(self, port: int) -> pa.Schema:
-        raise NotImplementedError
+        """The schema of an output port, derived from those of the inputs."""
 
+    @abstractmethod
     def progress(self, port: int, marks: Sequence[Marks]) -> dict[str, int]:
         """The low-water marks of an output port, given those of every input."""
-        raise NotImplementedError
 
     def progressing(self, port: int) -> tuple[str, ...]:
         """The attributes that an output port makes progress on."""
@@ -83,13 +85,13 @@ class Box:
         unknown = [dict.fromkeys(i.progressing, BEGINNING) for i in self.inputs]
         return tuple(tuple(self.progress(port, unknown)) for port in range(len(self.ports)))
 
+    @abstractmethod
     def required(self, port_columns: Sequence[frozenset[str]]) -> tuple[frozenset[str], ...]:
         """The columns needed of every input when these columns of the outputs are needed."""
-        raise NotImplementedError
 
+    @abstractmethod
     def describe(self) -> str:
         """The box in one line, for explain."""
-        raise NotImplementedError
 
 
 @dataclass(frozen=True)
