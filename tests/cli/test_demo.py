@@ -15,7 +15,7 @@ import pyarrow as pa
 import pytest
 from rich.console import Console, RenderableType
 
-from penstock.algebra.box import Aggregate
+from penstock.algebra.aggregate import Aggregate
 from penstock.algebra.ticks import END
 from penstock.cli.accounts import Account, accounts, balanced, of_windows, statement
 from penstock.cli.demo import packets_per_window

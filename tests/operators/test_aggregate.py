@@ -30,7 +30,7 @@ def train(*rows: tuple[int, str | None, int | None]) -> pa.Table:
 
 def feed(box: Any, operator: AggregateOp, *rows: tuple[int, str | None, int | None]) -> None:
     low = SubAggregateOp(box)
-    low.process(train(*rows))
+    low.process(0, train(*rows))
     for part, partials in low.flush():
         operator.receive(part, partials)
 
@@ -43,8 +43,8 @@ def close(operator: AggregateOp, mark: int) -> list[tuple[Any, ...]]:
 def test_the_low_half_reduces_a_train_to_one_row_per_pane_and_group() -> None:
     box, *_ = make({"n": "count(*)", "s": "sum(v)"}, size=10, by="k")
     low = SubAggregateOp(box)
-    low.process(train((1, "x", 1), (2, "x", 2), (3, None, 3)))
-    low.process(train((11, "x", 4), (-1, "x", 5)))
+    low.process(0, train((1, "x", 1), (2, "x", 2), (3, None, 3)))
+    low.process(0, train((11, "x", 4), (-1, "x", 5)))
     ((part, partials),) = low.flush()
     assert part == PARTIAL
     rows = {(r[PANE], r["k"]): r[box.tuple_count] for r in partials.to_pylist()}
@@ -55,7 +55,7 @@ def test_the_low_half_reduces_a_train_to_one_row_per_pane_and_group() -> None:
 def test_the_low_half_keeps_the_values_that_cannot_be_decomposed() -> None:
     box, *_ = make({"m": "median(v)", "d": "count(DISTINCT k)"}, size=10)
     low = SubAggregateOp(box)
-    low.process(train((1, "x", 1), (2, "x", None), (3, "x", 3)))
+    low.process(0, train((1, "x", 1), (2, "x", None), (3, "x", 3)))
     parts = dict(low.flush())
     sizes = {name: parts[name].num_rows for name in parts}
     # All tuples in one partial aggregate; the values that are not NULL; each distinct k once.
@@ -97,9 +97,9 @@ def test_a_pane_stays_until_its_last_window_has_left() -> None:
     # size 4, advance 2: pane 1 ([2, 4)) is in the windows that start at 0 and at 2
     box, operator, slots = make({"n": "count(*)"}, size=4, advance=2)
     feed(box, operator, (3, "x", 0))
-    assert operator.open_windows(-(2**63)) == 0
+    assert operator.open_windows([{"ts": -(2**63)}]) == 0
     assert close(operator, 3) == []
-    assert operator.open_windows(3) == 2
+    assert operator.open_windows([{"ts": 3}]) == 2
     assert close(operator, 4) == [(0, 1)]
     assert slots.numbers() == [1]
     assert operator.released == 0

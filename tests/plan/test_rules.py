@@ -115,9 +115,10 @@ def test_explain_tells_boxes_stages_and_progress() -> None:
         "  filter size <- main: len > 100",
         "stage 1",
         "  aggregate flows <- size.1: bytes=sum(len) on ts, ",
-        "    high level: merged by ip; results leave when ts has passed a window's end",
+        "    high level: results leave when ts has passed a window's end",
+        "    exchange of size.1: by ip",
         "stage 2",
-        "    high level: merged in bucket 0, as it has no groups; results leave when ts has passed a window's end",
+        "    exchange of flows: to bucket 0, as there are no keys",
         "  output top <- top: kept as results",
     ):
         assert expected in text, f"{expected!r} is not in\n{text}"

@@ -15,12 +15,10 @@ from typing import TYPE_CHECKING, ClassVar
 
 import pyarrow as pa
 
-from penstock.algebra.aggregation import Aggregation
 from penstock.algebra.expression import Expression
 from penstock.algebra.monotone import Progression, progression
 from penstock.algebra.rejects import REJECT_SCHEMA
-from penstock.algebra.ticks import BEGINNING, END, span_text
-from penstock.algebra.window import Window
+from penstock.algebra.ticks import BEGINNING, END
 from penstock.errors import QueryError
 
 if TYPE_CHECKING:
@@ -230,57 +228,21 @@ class Union(Box):
 
 
 @dataclass(frozen=True)
-class Aggregate(Box):
-    """SQuAl Aggregate over windows of a progressing attribute, order-agnostic (oop.md 5.2, A.2.2)."""
+class Stateful(Box):
+    """A box that keeps state, in the buckets of a stage."""
 
-    aggregation: Aggregation
-    outputs: tuple[tuple[str, str], ...]
-    on: str
-    window: Window
-    by: tuple[str, ...] = ()
+    @abstractmethod
+    def keys(self, slot: int) -> tuple[str, ...]:
+        """The columns by which tuples that enter at input `slot` find their bucket; without any they share one."""
 
-    kind: ClassVar[str] = "aggregate"
-    COUNT: ClassVar[str] = "count(*)"
-
-    @property
-    def tuple_count(self) -> str:
-        """The partial that counts tuples: the account that shows that none was lost. Added if no output needs it."""
-        return next((name for name, sql in self.aggregation.partials if sql == self.COUNT), "#tuples")
+    def slot_of(self, part: str) -> int:
+        """The input that a part of the box's traffic stems from."""
+        return 0
 
     @property
-    def partials(self) -> tuple[tuple[str, str], ...]:
-        """(column, aggregate SQL over tuples) of everything that is decomposed."""
-        known = self.aggregation.partials
-        return known if self.tuple_count in dict(known) else (*known, (self.tuple_count, self.COUNT))
-
-    @property
-    def merges(self) -> tuple[tuple[str, str], ...]:
-        """(column, aggregate SQL over partial rows), with the columns and types of `partials`."""
-        known, count = self.aggregation.merges, self.tuple_count
-        return known if count in dict(known) else (*known, (count, f'CAST(sum("{count}") AS BIGINT)'))
-
-    @property
-    def on_type(self) -> pa.DataType:
-        return self.inputs[0].schema.field(self.on).type
-
-    def schema(self, port: int) -> pa.Schema:
-        source = self.inputs[0].schema
-        kind = source.field(self.on).type
-        # The first window of an attribute may start below the smallest value of a narrow or unsigned integer.
-        start = pa.field(self.on, pa.int64() if pa.types.is_integer(kind) else kind)
-        return pa.schema([start, *(source.field(name) for name in self.by), *self.aggregation.output_schema])
-
-    def progress(self, port: int, marks: Sequence[Marks]) -> dict[str, int]:
-        return {self.on: self.window.output_mark(marks[0][self.on])}
-
-    def required(self, port_columns: Sequence[frozenset[str]]) -> tuple[frozenset[str], ...]:
-        return (frozenset((self.on, *self.by, *self.aggregation.columns)),)
-
-    def describe(self) -> str:
-        calls = ", ".join(f"{name}={text}" for name, text in self.outputs)
-        by = f" by {', '.join(self.by)}" if self.by else ""
-        size, advance = (span_text(n, self.on_type) for n in (self.window.size, self.window.advance))
-        return f"{calls} on {self.on}, size {size}, advance {advance}{by}"
+    @abstractmethod
+    def partition(self) -> tuple[str, ...] | None:
+        """The columns by which the tuples that leave are spread over the buckets; None if that cannot be said."""
 
 
 @dataclass(frozen=True)

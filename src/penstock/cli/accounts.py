@@ -10,7 +10,8 @@ import pyarrow.compute as pc
 from rich.table import Table
 from rich.text import Text
 
-from penstock.algebra.box import Aggregate, Filter, Port, Source
+from penstock.algebra.aggregate import Aggregate
+from penstock.algebra.box import Filter, Port, Source
 from penstock.algebra.network import Network
 from penstock.runtime.board import InputCount, Record
 from penstock.runtime.superbox import BoxWork

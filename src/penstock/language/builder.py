@@ -11,8 +11,9 @@ from contextlib import contextmanager
 
 import pyarrow as pa
 
+from penstock.algebra.aggregate import Aggregate
 from penstock.algebra.aggregation import decompose
-from penstock.algebra.box import Aggregate, Box, Filter, Map, Output, Port, Source, Union
+from penstock.algebra.box import Box, Filter, Map, Output, Port, Source, Union
 from penstock.algebra.expression import bind, bind_predicate
 from penstock.algebra.network import Network as FrozenNetwork
 from penstock.algebra.network import lost_progress

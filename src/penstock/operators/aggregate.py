@@ -14,10 +14,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.algebra import kernel
-from penstock.algebra.box import Aggregate, Marks
+from penstock.algebra.aggregate import Aggregate
+from penstock.algebra.box import Marks
 from penstock.algebra.kernel import quote
 from penstock.algebra.ticks import BEGINNING, END, from_ticks
-from penstock.operators.base import Departures, Operator, Slots
+from penstock.operators.base import Departures, Slots
 from penstock.operators.subaggregate import PANE, PARTIAL, merge_query
 
 WINDOW = "#window"
@@ -26,7 +27,7 @@ MERGE_CHUNKS = 8
 """Chunks that a pane gathers before they are merged into one: bounds the state without rewriting it every batch."""
 
 
-class AggregateOp(Operator):
+class AggregateOp:
     """Receives partial aggregates, not tuples: `receive` is its `process`."""
 
     def __init__(self, box: Aggregate, slots: Slots) -> None:
@@ -56,9 +57,9 @@ class AggregateOp(Operator):
                 yield 0, results
         self._keep(arrived)
 
-    def open_windows(self, mark: int) -> int:
+    def open_windows(self, marks: Sequence[Marks]) -> int:
         """How many windows hold tuples and wait for punctuation."""
-        window, panes = self._box.window, self._slots.numbers()
+        window, panes, mark = self._box.window, self._slots.numbers(), marks[0][self._box.on]
         closed = window.last_closed(mark) if mark != BEGINNING else None
         spans = [(window.first_of_pane(p), window.last_of_pane(p)) for p in panes]
         return len({w for lo, hi in spans for w in range(lo if closed is None else max(lo, closed + 1), hi + 1)})

@@ -1,12 +1,14 @@
 """What an operator is: vectorised, and ignorant of Spark, files and threads.
 
-`process` takes a train that arrived at one input; `punctuate` is told the new low-water marks of the inputs and lets go
-of what they complete. Only `process` is mandatory. State lives in slots that the host lends to the operator.
+A stateless box is one `Operator`, whose `process` takes a train that arrived at one input. A stateful box is two: an
+`Entry`, which runs where the tuples are and may reduce them, and a `Holder` in the buckets of its stage, whose
+`punctuate` is told the low-water marks of the inputs and lets go of what they complete. State lives in slots that the
+host lends to the operator.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Protocol
 
 import pyarrow as pa
@@ -17,16 +19,37 @@ Departures = Iterable[tuple[int, pa.Table]]
 """Tuples that leave an operator: (output port, tuples)."""
 
 
-class Operator:
-    """The base of all operators, with hooks that do nothing."""
+class Operator(Protocol):
+    """A stateless box at work."""
 
     def process(self, slot: int, tuples: pa.Table) -> Departures:
+        """Take tuples that arrived at input number `slot`; what leaves at once."""
+
+
+class Entry(Protocol):
+    """What a stateful box does with tuples where they are, before they are sent to its stage."""
+
+    def process(self, slot: int, tuples: pa.Table) -> None:
         """Take tuples that arrived at input number `slot`."""
-        raise NotImplementedError
+
+    def flush(self) -> Iterator[tuple[str, pa.Table]]:
+        """What is to be sent, in parts."""
+
+
+class Holder(Protocol):
+    """The half of a stateful box that holds its state, in one bucket of its stage."""
+
+    released: int
+    """Tuples that the box has let go of for good, since this operator was made."""
+
+    def receive(self, part: str, tuples: pa.Table) -> None:
+        """Take what an `Entry` has sent."""
 
     def punctuate(self, marks: Sequence[Marks]) -> Departures:
         """Learn the low-water marks of all inputs; let go of what they complete."""
-        return ()
+
+    def open_windows(self, marks: Sequence[Marks]) -> int:
+        """How many results wait for punctuation, where that can be said."""
 
 
 class Slots(Protocol):

@@ -7,10 +7,10 @@ import pyarrow as pa
 
 from penstock.algebra.box import Filter
 from penstock.algebra.expression import mask
-from penstock.operators.base import Departures, Operator
+from penstock.operators.base import Departures
 
 
-class FilterOp(Operator):
+class FilterOp:
     """One kernel call finds the output of every tuple; one gather per output that has any."""
 
     def __init__(self, box: Filter) -> None:

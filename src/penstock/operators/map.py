@@ -8,10 +8,10 @@ import pyarrow as pa
 
 from penstock.algebra.box import Map
 from penstock.algebra.expression import evaluate
-from penstock.operators.base import Departures, Operator
+from penstock.operators.base import Departures
 
 
-class MapOp(Operator):
+class MapOp:
     """Computes only the attributes that somebody downstream needs."""
 
     def __init__(self, box: Map, needed: Collection[str]) -> None:

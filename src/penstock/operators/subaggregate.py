@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.algebra import kernel
-from penstock.algebra.box import Aggregate
+from penstock.algebra.aggregate import Aggregate
 from penstock.algebra.kernel import quote
 from penstock.algebra.ticks import to_ticks
 from penstock.operators.dense import DenseCounter
@@ -52,7 +52,7 @@ class SubAggregateOp:
         self._rows = self._bytes = 0
         self._reduced: dict[str, list[pa.Table]] = {PARTIAL: [], **{name: [] for name in self._held}}
 
-    def process(self, tuples: pa.Table) -> None:
+    def process(self, slot: int, tuples: pa.Table) -> None:
         rest = tuples if self._dense is None else self._count(self._dense, tuples)
         if rest is not None:
             self._gather(rest)

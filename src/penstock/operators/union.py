@@ -10,10 +10,10 @@ from collections.abc import Collection
 import pyarrow as pa
 
 from penstock.algebra.box import Union
-from penstock.operators.base import Departures, Operator
+from penstock.operators.base import Departures
 
 
-class UnionOp(Operator):
+class UnionOp:
     """Inputs may name their attributes in another order than the first."""
 
     def __init__(self, box: Union, needed: Collection[str]) -> None:

@@ -1,15 +1,15 @@
-"""As few stages as the keys allow: an Aggregate joins the stage of its input when the buckets there fit its groups.
+"""As few stages as the keys allow: a stateful box joins the stage of its input when the buckets there fit its keys.
 
 Every flow of tuples has a place and a partition: the keys by which it was sent to its bucket, or None where nothing is
-known. Tuples of one group are in one bucket if the partition's keys are among the group's. A flow that is not there
-yet is exchanged by the group's keys; the global group has no keys and lives in bucket 0.
+known. Tuples of one key are in one bucket if the partition's columns are among the key's. A flow that is not there yet
+is exchanged by the box's keys; a box without keys lives in bucket 0.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-from penstock.algebra.box import Aggregate, Box, Filter, Map, Port, Source, Union
+from penstock.algebra.box import Box, Filter, Map, Port, Source, Stateful, Union
 from penstock.errors import InternalError
 from penstock.plan.plan import INTAKE, Plan
 
@@ -21,8 +21,8 @@ def assign_stages(plan: Plan) -> Plan:
     stages: dict[str, int] = {}
     flows: dict[str, frozenset[Flow]] = {}
     for box in plan.network.boxes:
-        if isinstance(box, Aggregate):
-            stages[box.name] = _stage(box, flows[box.inputs[0].name])
+        if isinstance(box, Stateful):
+            stages[box.name] = _stage(box, [flows[p.name] for p in box.inputs])
         for index in range(len(box.ports)):
             flows[Port(box, index).name] = _flows(box, flows, stages)
     return replace(plan, stage_of=stages, stages=max(stages.values(), default=INTAKE))
@@ -32,8 +32,8 @@ def _flows(box: Box, flows: dict[str, frozenset[Flow]], stages: dict[str, int]) 
     match box:
         case Source():
             return frozenset({(INTAKE, None)})
-        case Aggregate():
-            return frozenset({(stages[box.name], box.by)})
+        case Stateful():
+            return frozenset({(stages[box.name], box.partition)})
         case Filter():
             return flows[box.inputs[0].name]
         case Map():
@@ -50,15 +50,16 @@ def _renamed(box: Map, keys: Partition) -> Partition:
     return tuple(names[k] for k in keys) if all(k in names for k in keys) else None
 
 
-def _stage(box: Aggregate, flows: frozenset[Flow]) -> int:
-    last = max(place for place, _ in flows)
+def _stage(box: Stateful, inputs: list[frozenset[Flow]]) -> int:
+    last = max(place for flows in inputs for place, _ in flows)
     if last == INTAKE:
         return INTAKE + 1
-    partitions = {keys for place, keys in flows if place == last}
-    if len(partitions) == 1:
-        (keys,) = partitions
-        alone = all(place == last for place, _ in flows)
-        # Flows from earlier places are exchanged by exactly the group's keys, so those already here must match exactly.
-        if keys is not None and (set(keys) <= set(box.by) if alone else keys == box.by):
-            return last
-    return last + 1
+    here = [(slot, keys) for slot, flows in enumerate(inputs) for place, keys in flows if place == last]
+    # Flows of other inputs, and from earlier places, are sent by exactly the box's keys: then those that are here
+    # already must match exactly. A flow that comes alone may be spread by any part of the keys.
+    alone = len(here) == sum(len(flows) for flows in inputs) == 1
+
+    def fits(slot: int, keys: Partition) -> bool:
+        return keys is not None and (set(keys) <= set(box.keys(slot)) if alone else keys == box.keys(slot))
+
+    return last if all(fits(slot, keys) for slot, keys in here) else last + 1

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from penstock.algebra.box import Aggregate, Output, Port, Source
+from penstock.algebra.aggregate import Aggregate
+from penstock.algebra.box import Output, Port, Source, Stateful
 from penstock.algebra.ticks import span_text
 from penstock.plan.plan import INTAKE, Plan
 
@@ -13,7 +14,7 @@ def explain(plan: Plan) -> str:
     lines = [f"network {network.name}: {len(network.sources)} inputs, {plan.stages} stages"]
     lines += ["", "intake (workers that read; stateless boxes run wherever their tuples are)"]
     for box in network.boxes:
-        if isinstance(box, Aggregate | Output):
+        if isinstance(box, Stateful | Output):
             continue
         lines.append(f"  {box.kind} {box.name}{_inputs(box.inputs)}: {box.describe()}")
         if isinstance(box, Source):
@@ -21,11 +22,14 @@ def explain(plan: Plan) -> str:
         lines += [f"    -> {_progress(Port(box, i))}" for i in range(len(box.ports)) if _used(plan, Port(box, i))]
     for stage in range(INTAKE + 1, plan.stages + 1):
         lines += ["", f"stage {stage}"]
-        for box in plan.aggregates(stage):
-            keys = f"by {', '.join(box.by)}" if box.by else "in bucket 0, as it has no groups"
-            lines.append(f"  aggregate {box.name}{_inputs(box.inputs)}: {box.describe()}")
-            lines.append(f"    low level: partial aggregates per pane of {_pane(box)}, before the exchange")
-            lines.append(f"    high level: merged {keys}; results leave when {box.on} has passed a window's end")
+        for box in plan.stateful(stage):
+            lines.append(f"  {box.kind} {box.name}{_inputs(box.inputs)}: {box.describe()}")
+            if isinstance(box, Aggregate):
+                lines.append(f"    low level: partial aggregates per pane of {_pane(box)}, before the exchange")
+                lines.append(f"    high level: results leave when {box.on} has passed a window's end")
+            for slot, port in enumerate(box.inputs):
+                keys = f"by {', '.join(box.keys(slot))}" if box.keys(slot) else "to bucket 0, as there are no keys"
+                lines.append(f"    exchange of {port.name}: {keys}")
             lines.append(f"    -> {_progress(Port(box))}")
     lines += ["", "outlet"]
     lines += [f"  output {o.name}{_inputs(o.inputs)}: {o.describe()}" for o in network.outputs if "!" not in o.name]

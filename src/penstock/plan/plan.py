@@ -1,7 +1,8 @@
 """The plan of a network: where each part of it runs on the path of a tuple.
 
-Place 0 is the intake, place k >= 1 is stage k. Stateless boxes run wherever their tuples are. An Aggregate is split:
-its low-level half runs where the tuples are, its high-level half at its stage, in the bucket of the group.
+Place 0 is the intake, place k >= 1 is stage k. Stateless boxes run wherever their tuples are. A stateful box is split:
+its entry (for an Aggregate, the low-level half) runs where the tuples are, its holder at its stage, in the bucket of
+the keys.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from penstock.algebra.box import Aggregate
+from penstock.algebra.box import Stateful
 from penstock.algebra.network import Network
 
 INTAKE = 0
@@ -23,12 +24,12 @@ class Plan:
     stages: int = 0
     """How many stages follow the intake."""
     stage_of: Mapping[str, int] = field(default_factory=dict)
-    """The stage of every Aggregate, by box name."""
+    """The stage of every stateful box, by box name."""
     columns: Mapping[str, frozenset[str]] = field(default_factory=dict)
     """The columns that are needed of every port, by port name."""
     steps: Mapping[str, int] = field(default_factory=dict)
-    """The smallest step, in ticks, of any window that a source or aggregate feeds, by box name."""
+    """The smallest step, in ticks, of any window that a source or stateful box feeds, by box name."""
 
-    def aggregates(self, stage: int) -> tuple[Aggregate, ...]:
-        """The aggregates whose high-level half runs at a stage, in topological order."""
-        return tuple(b for b in self.network.boxes if isinstance(b, Aggregate) and self.stage_of[b.name] == stage)
+    def stateful(self, stage: int) -> tuple[Stateful, ...]:
+        """The boxes that keep their state at a stage, in topological order."""
+        return tuple(b for b in self.network.boxes if isinstance(b, Stateful) and self.stage_of[b.name] == stage)

@@ -9,13 +9,14 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-from penstock.algebra.box import Aggregate, Box, Filter, Port, Source, Union
+from penstock.algebra.aggregate import Aggregate
+from penstock.algebra.box import Box, Filter, Port, Source, Stateful, Union
 from penstock.algebra.network import Network
 from penstock.plan.plan import Plan
 
 
 def roll_up(plan: Plan) -> Plan:
-    producers = [b for b in plan.network.boxes if isinstance(b, Source | Aggregate)]
+    producers = [b for b in plan.network.boxes if isinstance(b, Source | Stateful)]
     return replace(plan, steps={box.name: _step(plan.network, Port(box)) or 1 for box in producers})
 
 

@@ -255,7 +255,9 @@ class Intake:
         sender, job = f"intake {self._index:04d}", self._job
         for seq, leaving in enumerate(self._superbox.departures()):
             box, stage = leaving.box, job.plan.stage_of[leaving.box.name]
-            yield from trains(stage, box.name, leaving.part, sender, seq, leaving.tuples, box.by, job.settings.buckets)
+            yield from trains(
+                stage, box.name, leaving.part, sender, seq, leaving.tuples, leaving.keys, job.settings.buckets
+            )
         seen = {name: {shard: asdict(e) for shard, e in shards.items()} for name, shards in self._seen.items()}
         if job.plan.stages:
             for bucket in range(job.settings.buckets):

@@ -30,7 +30,8 @@ class Settings:
 
     def resolved(self, plan: Plan, cores: int) -> Settings:
         """One task for each core, and as many buckets where there are groups to share out."""
-        aggregates = [a for stage in range(1, plan.stages + 1) for a in plan.aggregates(stage)]
-        # The global group lives in bucket 0: more buckets would only make every batch dearer.
-        buckets = cores if any(a.by for a in aggregates) else 1
+        stateful = [b for stage in range(1, plan.stages + 1) for b in plan.stateful(stage)]
+        # Boxes without keys live in bucket 0: more buckets would only make every batch dearer.
+        keyed = any(b.keys(slot) for b in stateful for slot in range(len(b.inputs)))
+        buckets = cores if keyed else 1
         return replace(self, buckets=self.buckets or buckets, tasks=self.tasks or cores)

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict
 from typing import Any
 
-from penstock.algebra.box import Aggregate, Marks, Source
+from penstock.algebra.box import Box, Marks
 from penstock.algebra.ticks import BEGINNING, END
 from penstock.progress.extremes import NOTHING, Extremes
 from penstock.runtime.board import source_mark
@@ -42,14 +42,16 @@ def run_stage(job: Job, stage: int, bucket: int, batch: int, rows: Iterable[Row]
     sender = f"stage {stage} bucket {bucket:04d}"
     for seq, leaving in enumerate(superbox.departures()):
         box, target = leaving.box, job.plan.stage_of[leaving.box.name]
-        yield from trains(target, box.name, leaving.part, sender, seq, leaving.tuples, box.by, job.settings.buckets)
+        yield from trains(
+            target, box.name, leaving.part, sender, seq, leaving.tuples, leaving.keys, job.settings.buckets
+        )
     yield from _progress_notes(job, stage, bucket, sender, state.memo, marks)
     receipts = job.stage_outputs(batch, part_number(stage, bucket), superbox.leaving)
     state.save()
     content = {
         "boxes": {name: asdict(w) for name, w in superbox.work.items()},
         "receipts": [receipts],
-        "marks": {b.name: marks[b.name] for b in job.plan.aggregates(stage)},
+        "marks": {b.name: marks[b.name] for b in job.plan.stateful(stage)},
         "bucket": bucket,
     }
     yield note(OUTLET, bucket, sender, content)
@@ -65,9 +67,10 @@ def _known_marks(job: Job, stage: int, memo: dict[str, Any], notes: list[Row]) -
     silent = len(heard) < job.settings.buckets
     known: dict[str, Marks] = {}
     for box in _producers(job, before=stage):
-        attribute = box.on
-        marks = [said.get(box.name, {}).get(attribute, BEGINNING) for said in heard.values()]
-        known[box.name] = {attribute: BEGINNING if silent or not marks else min(marks)}
+        known[box.name] = {
+            a: BEGINNING if silent else min(said.get(box.name, {}).get(a, BEGINNING) for said in heard.values())
+            for a in box.progressing(0)
+        }
     return known
 
 
@@ -92,7 +95,7 @@ def _progress_notes(
     if stage == job.plan.stages:
         return
     rolled = {
-        b.name: {b.on: _rolled_up(marks[b.name][b.on], job.plan.steps[b.name])}
+        b.name: {a: _rolled_up(mark, job.plan.steps[b.name]) for a, mark in marks[b.name].items()}
         for b in _producers(job, before=stage + 1)
     }
     if memo.get("sent") == rolled:
@@ -102,10 +105,9 @@ def _progress_notes(
         yield note(stage + 1, to, sender, {"marks": rolled})
 
 
-def _producers(job: Job, *, before: int) -> list[Source | Aggregate]:
-    """The boxes whose progress enters a stage from outside: all sources, and the aggregates of earlier stages."""
-    aggregates = [a for stage in range(1, before) for a in job.plan.aggregates(stage)]
-    return [*job.plan.network.sources, *aggregates]
+def _producers(job: Job, *, before: int) -> list[Box]:
+    """The boxes whose progress enters a stage from outside: all sources, and the stateful boxes of earlier stages."""
+    return [*job.plan.network.sources, *(b for stage in range(1, before) for b in job.plan.stateful(stage))]
 
 
 def _rolled_up(mark: int, step: int) -> int:

@@ -1,7 +1,7 @@
 """A superbox: all the boxes of a network that can work at one place, hosted together.
 
-Tuples enter at a port or as partial aggregates, run through every stateless box in reach, and end in an output, in the
-low-level half of an Aggregate, or, at its stage, in the high-level half, from where results go on in the same way.
+Tuples enter at a port, run through every stateless box in reach, and end in an output or in the entry of a stateful
+box. At the stage of that box its holder takes what the entry has sent; what it lets go of runs on in the same way.
 """
 
 from __future__ import annotations
@@ -12,14 +12,10 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from penstock.algebra.box import Aggregate, Box, Filter, Map, Marks, Output, Port, Union
-from penstock.errors import InternalError, PenstockError
-from penstock.operators.aggregate import AggregateOp
-from penstock.operators.base import Operator, Slots
-from penstock.operators.filter import FilterOp
-from penstock.operators.map import MapOp
-from penstock.operators.subaggregate import SubAggregateOp
-from penstock.operators.union import UnionOp
+from penstock.algebra.box import Box, Marks, Output, Port, Stateful
+from penstock.errors import PenstockError
+from penstock.operators.base import Entry, Operator, Slots
+from penstock.operators.catalog import entry, holder, operator
 from penstock.plan.plan import Plan
 
 
@@ -31,19 +27,20 @@ class BoxWork:
     tuples_out: int = 0
     seconds: float = 0.0
     released: int = 0
-    """For an Aggregate: tuples whose last window has closed."""
+    """For a stateful box: tuples that it has let go of for good."""
     held_rows: int = 0
-    """For an Aggregate: partial aggregates and values in its state."""
+    """For a stateful box: rows in its state, such as partial aggregates."""
     open_windows: int = 0
 
 
 @dataclass(frozen=True)
 class Departure:
-    """Partial aggregates on their way to the stage of their box."""
+    """A part on its way to the stage of its box."""
 
-    box: Aggregate
+    box: Stateful
     part: str
     tuples: pa.Table
+    keys: tuple[str, ...]
 
 
 class Superbox:
@@ -53,8 +50,9 @@ class Superbox:
         self._plan = plan
         self._network = plan.network
         self._operators: dict[str, Operator] = {}
-        self._low: dict[str, SubAggregateOp] = {}
-        self._high = {b.name: AggregateOp(b, slots(b.name)) for b in plan.aggregates(place)} if slots else {}
+        self._stateful = {b.name: b for b in plan.network.boxes if isinstance(b, Stateful)}
+        self._entries: dict[str, Entry] = {}
+        self._holders = {b.name: holder(b, slots(b.name)) for b in plan.stateful(place)} if slots else {}
         self._slots = slots
         self.leaving: dict[str, list[pa.Table]] = {}
         """Tuples that have reached an output, by the output's name."""
@@ -71,33 +69,34 @@ class Superbox:
         """How much has gathered at the outputs."""
         return sum(t.nbytes for tables in self.leaving.values() for t in tables)
 
-    def receive(self, box: str, part: str, partials: pa.Table) -> None:
-        """Partial aggregates arrive at the stage of their box."""
-        self._high[box].receive(part, partials)
+    def receive(self, box: str, part: str, tuples: pa.Table) -> None:
+        """A part arrives at the stage of its box."""
+        self._holders[box].receive(part, tuples)
 
     def punctuate(self, marks: Mapping[str, Marks]) -> None:
         """Close what the low-water marks complete, upstream first, so that results pass through in the same batch."""
-        for name, operator in self._high.items():
-            box = next(b for b in self._network.boxes if b.name == name and isinstance(b, Aggregate))
+        for name, worker in self._holders.items():
+            box = self._stateful[name]
+            inputs = [marks[p.name] for p in box.inputs]
             with _Doing(self, box) as work:
-                if name in self._low:
-                    for part, partials in self._low.pop(name).flush():
-                        operator.receive(part, partials)
-                results = list(operator.punctuate([marks[p.name] for p in box.inputs]))
+                if name in self._entries:
+                    for part, tuples in self._entries.pop(name).flush():
+                        worker.receive(part, tuples)
+                results = list(worker.punctuate(inputs))
                 work.tuples_out += sum(t.num_rows for _, t in results)
-                work.released += operator.released
+                work.released += worker.released
                 work.held_rows += self._slots(name).rows() if self._slots else 0
-                work.open_windows += operator.open_windows(marks[box.inputs[0].name][box.on])
-            for index, tuples in results:
-                self.push(Port(box, index), tuples)
+                work.open_windows += worker.open_windows(inputs)
+            for index, departing in results:
+                self.push(Port(box, index), departing)
 
     def departures(self) -> Iterator[Departure]:
-        """The partial aggregates that are bound for later stages."""
-        for name, operator in self._low.items():
-            box = next(b for b in self._network.boxes if b.name == name and isinstance(b, Aggregate))
+        """What is bound for later stages."""
+        for name, worker in self._entries.items():
+            box = self._stateful[name]
             with _Doing(self, box):
-                parts = list(operator.flush())
-            yield from (Departure(box, part, tuples) for part, tuples in parts)
+                parts = list(worker.flush())
+            yield from (Departure(box, part, tuples, box.keys(box.slot_of(part))) for part, tuples in parts)
 
     def _enter(self, box: Box, slot: int, tuples: pa.Table) -> None:
         if isinstance(box, Output):
@@ -105,10 +104,10 @@ class Superbox:
             return
         with _Doing(self, box) as work:
             work.tuples_in += tuples.num_rows
-            if isinstance(box, Aggregate):
-                if box.name not in self._low:
-                    self._low[box.name] = SubAggregateOp(box)
-                self._low[box.name].process(tuples)
+            if isinstance(box, Stateful):
+                if box.name not in self._entries:
+                    self._entries[box.name] = entry(box)
+                self._entries[box.name].process(slot, tuples)
                 return
             results = list(self._operator(box).process(slot, tuples))
             work.tuples_out += sum(t.num_rows for _, t in results)
@@ -117,18 +116,8 @@ class Superbox:
 
     def _operator(self, box: Box) -> Operator:
         if box.name not in self._operators:
-            self._operators[box.name] = self._make(box)
+            self._operators[box.name] = operator(box, self._plan.columns.get(box.name, frozenset()))
         return self._operators[box.name]
-
-    def _make(self, box: Box) -> Operator:
-        match box:
-            case Filter():
-                return FilterOp(box)
-            case Map():
-                return MapOp(box, self._plan.columns[box.name])
-            case Union():
-                return UnionOp(box, self._plan.columns[box.name])
-        raise InternalError(f"there is no operator for a {box.kind}", box=box.name)
 
 
 class _Doing:
