@@ -106,7 +106,7 @@ def test_explain_tells_boxes_stages_and_progress() -> None:
     flows = big.aggregate({"bytes": "sum(len)"}, size="1 minute", by="ip", name="flows")
     flows.aggregate({"most": "max(bytes)"}, size="1 hour", name="top").output("top")
     lines = net.explain().splitlines()
-    assert lines[0] == "network netmon: 1 inputs, 2 stages"
+    assert lines[0] == "network netmon: 1 input, 2 stages"
     text = net.explain()
     for expected in (
         "  source main: memory (0 elements), on ts, ordered, late=route",

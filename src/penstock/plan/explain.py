@@ -11,7 +11,7 @@ from penstock.plan.plan import INTAKE, Plan
 def explain(plan: Plan) -> str:
     """The plan, place by place, in the order in which a tuple meets it."""
     network = plan.network
-    lines = [f"network {network.name}: {len(network.sources)} inputs, {plan.stages} stages"]
+    lines = [f"network {network.name}: {_counted(len(network.sources), 'input')}, {_counted(plan.stages, 'stage')}"]
     lines += ["", "intake (workers that read; stateless boxes run wherever their tuples are)"]
     for box in network.boxes:
         if isinstance(box, Stateful | Output):
@@ -34,6 +34,10 @@ def explain(plan: Plan) -> str:
     lines += ["", "outlet"]
     lines += [f"  output {o.name}{_inputs(o.inputs)}: {o.describe()}" for o in network.outputs if "!" not in o.name]
     return "\n".join(lines)
+
+
+def _counted(number: int, what: str) -> str:
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
 
 
 def _inputs(ports: tuple[Port, ...]) -> str:
