@@ -9,8 +9,10 @@ from penstock.errors import QueryError
 from penstock_bench.contract import OURS, Benchmark, Peer
 from penstock_bench.floor import FLOOR
 from penstock_bench.q4 import Q4
+from penstock_bench.q7 import Q7
+from penstock_bench.q9 import Q9
 
-BENCHMARKS: Final[tuple[Benchmark, ...]] = (Q4, FLOOR)
+BENCHMARKS: Final[tuple[Benchmark, ...]] = (Q4, Q7, Q9, FLOOR)
 
 
 def find(name: str) -> Benchmark:
@@ -25,15 +27,34 @@ def find(name: str) -> Benchmark:
     )
 
 
-def choose(bench: Benchmark, against: Sequence[str]) -> list[Peer]:
-    """Ours and the peers named (all, when none is): in the order of the benchmark."""
-    names = [peer.name for peer in bench.peers]
+def choose(bench: Benchmark, against: Sequence[str], cases: Sequence[str] = ()) -> list[Peer]:
+    """Ours and the peers named, in the cases named (all, when none is): in the order of the benchmark."""
+    known = names(bench.peers)
     for name in against:
-        if name not in names:
+        if name not in known:
             raise QueryError(
                 f"benchmark '{bench.name}' has no peer '{name}'",
-                expected=f"one of {', '.join(each for each in names if each != OURS)}",
+                expected=f"one of {', '.join(each for each in known if each != OURS)}",
                 hint="give --against one of these, or leave it out to run them all",
             )
+    for case in cases:
+        if case not in _cases(bench):
+            raise QueryError(
+                f"benchmark '{bench.name}' has no case '{case}'",
+                expected=f"one of {', '.join(_cases(bench))}" if _cases(bench) else "no --case: it has only one",
+            )
     # A benchmark may hold several networks of ours (penstock, penstock-two-stages): they always run.
-    return [peer for peer in bench.peers if not against or peer.name in against or peer.name.startswith(OURS)]
+    return [
+        peer
+        for peer in bench.peers
+        if (not against or peer.name in against or peer.name.startswith(OURS)) and (not cases or peer.case in cases)
+    ]
+
+
+def names(peers: Sequence[Peer]) -> list[str]:
+    """The names of peers, each once whatever the number of cases."""
+    return list(dict.fromkeys(peer.name for peer in peers))
+
+
+def _cases(bench: Benchmark) -> list[str]:
+    return list(dict.fromkeys(peer.case for peer in bench.peers if peer.case))

@@ -16,7 +16,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from penstock.errors import PenstockError
-from penstock_bench.catalog import BENCHMARKS, choose, find
+from penstock_bench.catalog import BENCHMARKS, choose, find, names
 from penstock_bench.contract import Benchmark, Peer, Size
 from penstock_bench.measure import best, measure
 from penstock_bench.report import document, floor_table, table
@@ -32,6 +32,9 @@ def bench(
     rows: Annotated[int | None, typer.Option(min=1, help="How many rows.")] = None,
     groups: Annotated[int | None, typer.Option(min=1, help="How many distinct groups.")] = None,
     against: Annotated[list[str] | None, typer.Option(help="A peer to run beside ours; all, if not given.")] = None,
+    case: Annotated[
+        list[str] | None, typer.Option(help="A case of the benchmark, where it has several; all, if not given.")
+    ] = None,
     rounds: Annotated[int, typer.Option(min=1, help="Peers take turns this often; the best round counts.")] = 3,
     json_file: Annotated[Path | None, typer.Option("--json", help="Write the results to this file too.")] = None,
     keep_data: Annotated[
@@ -45,7 +48,7 @@ def bench(
         return
     try:
         chosen = find(name)
-        peers = choose(chosen, against or [])
+        peers = choose(chosen, against or [], case or [])
         size = Size(rows or chosen.size.rows, groups or chosen.size.groups)
         found = conduct(chosen, size, peers, rounds=rounds, keep_data=keep_data, console=console)
     except PenstockError as error:
@@ -53,6 +56,8 @@ def bench(
         Console(stderr=True).print(str(error), style="red", markup=False, highlight=False)
         raise typer.Exit(2) from error
     console.print(table(found))
+    for pair, times in found.get("growth", {}).items():
+        console.print(f"{pair}: {times:.2f} times as long", highlight=False)
     if "floor" in found:
         console.print(floor_table(found))
     if json_file is not None:
@@ -65,7 +70,7 @@ def listing() -> Table:
     """The benchmarks, a line each."""
     shown = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
     for each in BENCHMARKS:
-        shown.add_row(f"[bold]{each.name}[/]", f"{each.summary} ({', '.join(peer.name for peer in each.peers)})")
+        shown.add_row(f"[bold]{each.name}[/]", f"{each.summary} ({', '.join(names(each.peers))})")
     return shown
 
 
@@ -84,7 +89,7 @@ def conduct(
         writing = progress.add_task("data", total=size.rows)
         chosen.prepare(size, data, lambda done: progress.advance(writing, done))
         running = progress.add_task(chosen.name, total=rounds * len(peers))
-        turns = [(turn, peer.name) for turn in range(1, rounds + 1) for peer in peers]
+        turns = [(turn, peer.label) for turn in range(1, rounds + 1) for peer in peers]
 
         def watch(turn: int, peer: str, stage: str) -> None:
             if stage.startswith("wrong"):

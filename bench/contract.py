@@ -34,10 +34,28 @@ class Peer:
     summary: str
     sees_end: bool = True
     """Whether the end of the input closes the windows still open. A native Spark query leaves them in its state."""
+    case: str = ""
+    """Which variant of the query it answers, where the benchmark has several. Peers compare within a case."""
+    arguments: Sequence[Any] = ()
+    """What its engine is made with."""
+
+    @property
+    def label(self) -> str:
+        """Its name among the results."""
+        return labelled(self.name, self.case)
 
     def load(self) -> Any:
         module, _, name = self.engine.partition(":")
-        return getattr(import_module(module), name)()
+        return getattr(import_module(module), name)(*self.arguments)
+
+
+def labelled(name: str, case: str) -> str:
+    return f"{name}-{case}" if case else name
+
+
+def named(peers: Sequence[Peer], label: str) -> Peer:
+    """The peer of that label."""
+    return next(peer for peer in peers if peer.label == label)
 
 
 class Clock(Protocol):
@@ -56,6 +74,7 @@ class Job:
 
     bench: str
     peer: str
+    """The peer's label."""
     size: Size
     data: Path
     scratch: Path
@@ -66,11 +85,13 @@ class Run:
     """One measured run. `detail` is what the benchmark itself has to say beyond time and memory."""
 
     peer: str
+    """The peer's label."""
     rows: int
     seconds: float
     peak_rss_mb: float
     correct: bool
     detail: Mapping[str, Any] = field(default_factory=dict)
+    case: str = ""
 
     @property
     def rows_per_s(self) -> float:
@@ -85,6 +106,8 @@ class Benchmark(Protocol):
     size: Size
     """What is run when the user gives no other size."""
     peers: Sequence[Peer]
+    growth: Sequence[tuple[str, str]]
+    """Pairs of labels: how much longer the first takes than the second is worth telling."""
 
     def prepare(self, size: Size, data: Path, written: Callable[[int], None]) -> None:
         """Write the data, and what a right answer is; `written` hears of rows as they are done."""

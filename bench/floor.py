@@ -85,6 +85,7 @@ class MicroBatchFloor:
         ),
         Peer("spark-rocksdb", "penstock_bench.native_floor:RocksDBFloor", "Spark windowed count, RocksDB state"),
     )
+    growth: Sequence[tuple[str, str]] = ()
 
     def prepare(self, size: Size, data: Path, written: Callable[[int], None]) -> None:
         written(size.rows)  # tuples are written one by one, as the run goes

@@ -8,12 +8,13 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import IO, Any, Final
 
 from penstock.errors import WorldError
-from penstock_bench.contract import OURS, Benchmark, Job, Peer, Run, Size
+from penstock_bench.contract import OURS, Benchmark, Job, Peer, Run, Size, labelled, named
 from penstock_bench.memory import Tree
 from penstock_bench.worker import encode
 
@@ -30,13 +31,13 @@ def measure(
     bench: Benchmark, size: Size, peers: Sequence[Peer], *, rounds: int, data: Path, scratch: Path, watch: Watch
 ) -> dict[str, list[Run]]:
     """All rounds of all peers, in turn: every peer's runs in order."""
-    runs: dict[str, list[Run]] = {peer.name: [] for peer in peers}
+    runs: dict[str, list[Run]] = {peer.label: [] for peer in peers}
     for turn in range(1, rounds + 1):
         for peer in peers:
-            folder = scratch / f"{turn}-{peer.name}"
+            folder = scratch / f"{turn}-{peer.label}"
             folder.mkdir(parents=True)
-            job = Job(bench.name, peer.name, size, data.resolve(), folder.resolve())
-            runs[peer.name].append(run(bench, job, partial(watch, turn, peer.name)))
+            job = Job(bench.name, peer.label, size, data.resolve(), folder.resolve())
+            runs[peer.label].append(run(bench, job, partial(watch, turn, peer.label)))
             shutil.rmtree(folder, ignore_errors=True)
     return runs
 
@@ -73,7 +74,9 @@ def run(bench: Benchmark, job: Job, watch: Callable[[str], None] = lambda stage:
     wrong = bench.check(job, detail)
     if wrong is not None:
         watch(f"wrong: {wrong}")
-    return Run(job.peer, detail.get("rows", job.size.rows), seconds, peak_bytes / 2**20, wrong is None, detail)
+    rows = detail.get("rows", job.size.rows)
+    case = named(bench.peers, job.peer).case
+    return Run(job.peer, rows, seconds, peak_bytes / 2**20, wrong is None, detail, case)
 
 
 def best(runs: Mapping[str, Sequence[Run]]) -> dict[str, Run]:
@@ -82,16 +85,27 @@ def best(runs: Mapping[str, Sequence[Run]]) -> dict[str, Run]:
     for name, all_runs in runs.items():
         top = max(all_runs, key=lambda each: each.rows_per_s)
         correct = all(each.correct for each in all_runs)
-        chosen[name] = Run(top.peer, top.rows, top.seconds, top.peak_rss_mb, correct, top.detail)
+        chosen[name] = replace(top, correct=correct)
     return chosen
 
 
 def ratios(results: Mapping[str, Run]) -> dict[str, float]:
-    """Ours over theirs, in rows per second; empty when we did not run."""
-    if OURS not in results:
-        return {}
-    ours = results[OURS].rows_per_s
-    return {name: ours / run.rows_per_s for name, run in results.items() if name != OURS}
+    """Ours over theirs, in rows per second, for each in its own case; nothing for a case that we did not run."""
+    found = {}
+    for name, run in results.items():
+        ours = results.get(labelled(OURS, run.case))
+        if ours is not None and ours is not run:
+            found[name] = ours.rows_per_s / run.rows_per_s
+    return found
+
+
+def growth(pairs: Sequence[tuple[str, str]], results: Mapping[str, Run]) -> dict[str, float]:
+    """How many times as long as the second of each pair the first takes; of those pairs that ran."""
+    return {
+        f"{longer} / {shorter}": results[longer].seconds / results[shorter].seconds
+        for longer, shorter in pairs
+        if longer in results and shorter in results
+    }
 
 
 def _start(job: Job, log: IO[str]) -> subprocess.Popen[str]:

@@ -1,4 +1,4 @@
-"""Spark Structured Streaming, as well as it can be set up on two cores: the native peers.
+"""Spark Structured Streaming, as well as it can be set up on two cores: the session of all native peers, and q4's query.
 
 The settings were chosen by the JVM's CPU seconds, which a busy machine disturbs less than the wall clock, as the least
 of four alternating repetitions in a warm JVM, with 65,536 groups:
@@ -25,7 +25,7 @@ from typing import Any, Final
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 (the name every Spark user knows)
 
-from penstock_bench.q4 import CORES
+from penstock_bench.throughput import CORES
 
 _STATE: Final = "org.apache.spark.sql.execution.streaming.state"
 ROCKSDB: Final = f"{_STATE}.RocksDBStateStoreProvider"
@@ -60,7 +60,7 @@ SETTINGS: Final[Mapping[str, str]] = {
 }
 
 
-def session(provider: str, scratch: Path, **extra: str) -> SparkSession:
+def session(provider: str, scratch: Path, extra: Mapping[str, str] | None = None) -> SparkSession:
     """A session whose state lies in `provider` and whose files all lie under `scratch`."""
     builder: Any = SparkSession.builder.master(f"local[{CORES}]").appName("penstock bench")
     settings = {
@@ -68,7 +68,7 @@ def session(provider: str, scratch: Path, **extra: str) -> SparkSession:
         "spark.sql.streaming.stateStore.providerClass": provider,
         "spark.local.dir": str(scratch / "local"),
         "spark.sql.warehouse.dir": str(scratch / "warehouse"),
-        **extra,
+        **(extra or {}),
     }
     for name, value in settings.items():
         builder = builder.config(name, value)
@@ -77,18 +77,29 @@ def session(provider: str, scratch: Path, **extra: str) -> SparkSession:
     return spark
 
 
-class Flows:
-    """q4 as a native query: files, watermark, window, count, files."""
+class Query:
+    """A native query from files to files. A subclass says what the results are, and where their state is kept."""
 
     provider: str
+    settings: Mapping[str, str] = {}
+    files_per_batch: int = FILES_PER_BATCH
+
+    def results(self, data: Path) -> DataFrame:
+        """The streaming results over a folder of data."""
+        raise NotImplementedError
+
+    def packets(self, folder: Path) -> DataFrame:
+        """The packets of a folder as a stream."""
+        reader = self._spark.readStream.schema(PACKETS).option("maxFilesPerTrigger", self.files_per_batch)
+        return reader.parquet(str(folder))
 
     def open(self, scratch: Path) -> None:
         self._scratch = scratch
-        self._spark = session(self.provider, scratch)
+        self._spark = session(self.provider, scratch, self.settings)
 
     def run(self, data: Path, out: Path) -> None:
         writer = (
-            self._counts(data)
+            self.results(data)
             .writeStream.format("parquet")
             .outputMode("append")
             .option("checkpointLocation", str(self._scratch / f"checkpoint-{out.name}"))
@@ -99,11 +110,13 @@ class Flows:
     def close(self) -> None:
         self._spark.stop()
 
-    def _counts(self, data: Path) -> DataFrame:
-        packets = (
-            self._spark.readStream.schema(PACKETS).option("maxFilesPerTrigger", FILES_PER_BATCH).parquet(str(data))
-        )
-        counts = packets.withWatermark("ts", "2 seconds").groupBy(F.window("ts", "1 minute"), "srcIP", "destIP").count()
+
+class Flows(Query):
+    """q4 as a native query: files, watermark, window, count, files."""
+
+    def results(self, data: Path) -> DataFrame:
+        packets = self.packets(data).withWatermark("ts", "2 seconds")
+        counts = packets.groupBy(F.window("ts", "1 minute"), "srcIP", "destIP").count()
         return counts.select(F.col("window.start").alias("ts"), "srcIP", "destIP", F.col("count").alias("n"))
 
 

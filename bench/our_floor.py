@@ -11,7 +11,7 @@ from typing import Any
 
 import penstock as pk
 from penstock_bench.floor import SCHEMA, Result
-from penstock_bench.q4 import CORES
+from penstock_bench.throughput import CORES
 
 
 class OneStage:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import penstock as pk
-from penstock_bench.q4 import CORES
+from penstock_bench.throughput import CORES
 from penstock_bench.traffic import SCHEMA
 
 

@@ -8,11 +8,11 @@ from typing import Any
 from rich.table import Table
 
 from penstock_bench.contract import Benchmark, Run, Size
-from penstock_bench.measure import ratios
+from penstock_bench.measure import growth, ratios
 
 
 def document(bench: Benchmark, size: Size, results: Mapping[str, Run]) -> dict[str, Any]:
-    """The results as JSON: `ratios` are ours over theirs, in rows per second."""
+    """The results as JSON: `ratios` are ours over theirs, in rows per second; `growth` compares seconds."""
     found: dict[str, Any] = {
         "bench": bench.name,
         "rows": size.rows,
@@ -28,6 +28,9 @@ def document(bench: Benchmark, size: Size, results: Mapping[str, Run]) -> dict[s
         },
         "ratios": ratios(results),
     }
+    grown = growth(bench.growth, results)
+    if grown:
+        found["growth"] = grown
     floors = {
         name: {key: run.detail[key] for key in ("batch_ms", "latency_ms", "parts")}
         for name, run in results.items()

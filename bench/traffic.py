@@ -1,6 +1,6 @@
-"""The packets that `q4` counts: a fixed rate of event time, each packet late by a bounded random delay.
+"""The packets that `q4` and `q9` count: a fixed rate of event time, each packet late by a bounded random delay.
 
-Packet i, in arrival order, carries the time `EPOCH + i / rate - delay`, with a delay drawn evenly from 0 to 2 seconds.
+Packet i, in arrival order, carries the time `EPOCH + i * seconds / rate - delay`, with a delay drawn evenly from 0 to 2 seconds.
 So no packet is more than 2 seconds behind the largest time that arrived before it: a promise every engine may use.
 Every file has its own seed, so the same numbers come out whether one process writes the files or several.
 """
@@ -17,7 +17,7 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass
 from multiprocessing import get_context
 from pathlib import Path
-from typing import Final
+from typing import Any, ClassVar, Final, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -41,17 +41,33 @@ SCHEMA: Final = pa.schema(
 
 # Knuth's multiplier: spreads small numbers over 32 bits one to one, so that keys look like addresses.
 _SPREAD: Final = 2_654_435_761
-_SERVICES: Final = np.array([22, 25, 53, 80, 123, 443, 993, 8080], dtype=np.int32)
+SERVICES: Final = np.array([22, 25, 53, 80, 123, 443, 993, 8080], dtype=np.int32)
+
+
+class Recipe(Protocol):
+    """What to write, as a frozen dataclass: equal declarations give equal files."""
+
+    __dataclass_fields__: ClassVar[dict[str, Any]]
+
+    @property
+    def rows(self) -> int: ...
+
+    @property
+    def files(self) -> int: ...
+
+    def packets(self, index: int) -> pa.Table:
+        """The packets of one file, in arrival order."""
 
 
 @dataclass(frozen=True)
 class Traffic:
-    """What to write: equal declarations give equal files."""
+    """Packets between random pairs of addresses."""
 
     rows: int
     groups: int
     rate: int = 100_000
-    """Packets per second of event time."""
+    """Packets in every `seconds` of event time."""
+    seconds: int = 1
     file_rows: int = 1_000_000
     seed: int = 4
 
@@ -64,7 +80,7 @@ class Traffic:
         first = index * self.file_rows
         count = min(self.file_rows, self.rows - first)
         random = np.random.default_rng([self.seed, index])
-        arrival = EPOCH_US + np.arange(first, first + count, dtype=np.int64) * 1_000_000 // self.rate
+        arrival = EPOCH_US + np.arange(first, first + count, dtype=np.int64) * (1_000_000 * self.seconds) // self.rate
         pair = random.integers(0, self.groups, count)
         # Pairs lie in a square, so that neither address alone tells the group.
         source, destination = np.divmod(pair, math.isqrt(self.groups - 1) + 1)
@@ -73,7 +89,7 @@ class Traffic:
             address(source),
             random.integers(1024, 65536, count, dtype=np.int32),
             address(destination),
-            _SERVICES[random.integers(0, len(_SERVICES), count)],
+            SERVICES[random.integers(0, len(SERVICES), count)],
             random.integers(40, 1501, count, dtype=np.int32),
         ]
         arrays = [pa.array(column).cast(field.type) for column, field in zip(columns, SCHEMA, strict=True)]
@@ -85,7 +101,7 @@ def address(number: np.ndarray) -> np.ndarray:
     return (number.astype(np.int64) * _SPREAD + 0x0A000001) & 0xFFFFFFFF
 
 
-def write(traffic: Traffic, folder: Path, written: Callable[[int], None] = lambda rows: None) -> None:
+def write(traffic: Recipe, folder: Path, written: Callable[[int], None] = lambda rows: None) -> None:
     """Fill a folder with the files of `traffic`; `written` hears the rows of each file as it is done.
 
     A folder that already holds exactly these files is kept as it is: its manifest is written last.
@@ -118,7 +134,7 @@ def _leave_stopping_to_parent() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
-def _write_file(traffic: Traffic, folder: Path, index: int) -> int:
+def _write_file(traffic: Recipe, folder: Path, index: int) -> int:
     packets = traffic.packets(index)
     file = folder / f"part-{index:05d}.parquet"  # names sort in arrival order
     pq.write_table(packets, file, row_group_size=ROW_GROUP_ROWS, compression="snappy")

@@ -16,12 +16,13 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from penstock.algebra.order import TUPLE_NUMBER, order
     from penstock.api import Network
     from penstock.connectors.delta import delta
     from penstock.connectors.files import files
     from penstock.connectors.folders import csv, jsonl, parquet
     from penstock.connectors.generator import generator
-    from penstock.connectors.memory import memory, punctuation
+    from penstock.connectors.memory import clock, memory, punctuation
     from penstock.connectors.targets import callback, console
     from penstock.errors import InternalError, PenstockError, QueryError, WorldError
     from penstock.language.builder import Stream, union
@@ -37,7 +38,11 @@ __all__ = [
     "Network",
     "Stream",
     "union",
+    # order
+    "TUPLE_NUMBER",
+    "order",
     # inputs
+    "clock",
     "dataframe",
     "files",
     "generator",
@@ -68,11 +73,14 @@ __all__ = [
 # half a second. So a name is loaded when it is first asked for.
 _HOME = {
     "Network": "penstock.api",
+    "TUPLE_NUMBER": "penstock.algebra.order",
+    "order": "penstock.algebra.order",
     "delta": "penstock.connectors.delta",
     "files": "penstock.connectors.files",
     "csv": "penstock.connectors.folders",
     "jsonl": "penstock.connectors.folders",
     "parquet": "penstock.connectors.folders",
+    "clock": "penstock.connectors.memory",
     "generator": "penstock.connectors.generator",
     "memory": "penstock.connectors.memory",
     "punctuation": "penstock.connectors.memory",

@@ -115,7 +115,7 @@ REFUSALS: list[tuple[str, Callable[[], object], str]] = [
     (
         "a group named twice",
         lambda: stream().aggregate({"n": "count(*)"}, size=10, by=["k", "k"]),
-        "network 'net', box 'aggregate1': 'k' is named twice among the window attribute and by=",
+        "network 'net', box 'aggregate1': 'k' is named twice in by=",
     ),
     (
         "a union of streams that differ",

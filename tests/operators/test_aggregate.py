@@ -6,8 +6,9 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from tests.operators.tables import MemorySlots, box_of, source
+from tests.operators.tables import MemorySlots, box_of, source, stamped
 
+from penstock.algebra.hidden import ARRIVED
 from penstock.algebra.ticks import END
 from penstock.operators.aggregate import MERGE_CHUNKS, AggregateOp, by_pane
 from penstock.operators.subaggregate import PANE, PARTIAL, SubAggregateOp, pane_numbers
@@ -32,12 +33,12 @@ def feed(box: Any, operator: AggregateOp, *rows: tuple[int, str | None, int | No
     low = SubAggregateOp(box)
     low.process(0, train(*rows))
     for part, partials in low.flush():
-        operator.receive(part, partials)
+        operator.receive(part, stamped(partials))
 
 
 def close(operator: AggregateOp, mark: int) -> list[tuple[Any, ...]]:
-    found = [tuple(row.values()) for _, table in operator.punctuate([{"ts": mark}]) for row in table.to_pylist()]
-    return sorted(found, key=str)
+    tables = [table.drop_columns([ARRIVED]) for _, table in operator.punctuate([{"ts": mark}], now=0)]
+    return sorted((tuple(row.values()) for table in tables for row in table.to_pylist()), key=str)
 
 
 def test_the_low_half_reduces_a_train_to_one_row_per_pane_and_group() -> None:

@@ -10,7 +10,7 @@ import pytest
 import penstock as pk
 from penstock.algebra.ticks import BEGINNING, END
 from penstock.progress.extremes import NOTHING, Extremes
-from penstock.runtime.board import KEEP_RECORDS, Board, InputCount, Record, source_mark
+from penstock.runtime.board import KEEP_RECORDS, Board, InputCount, Record, source_marks
 from penstock.runtime.superbox import BoxWork
 from penstock.storage.folder import Folder
 
@@ -66,9 +66,9 @@ def test_the_mark_of_an_input_is_the_minimum_over_its_shards() -> None:
     net = pk.Network("net")
     net.source("in", pk.memory([], schema={"ts": "int64"}), progress=pk.delayed(2)).output("out")
     (source,) = net.network.sources
-    assert source_mark(source, {}) == BEGINNING
-    assert source_mark(source, {"a": Extremes(largest=9), "b": Extremes(largest=4)}) == 2
-    assert source_mark(source, {"a": Extremes(largest=9), "b": NOTHING}) == BEGINNING
-    assert source_mark(source, {"a": Extremes(largest=9), "b": Extremes(ended=True)}) == 7
-    assert source_mark(source, {"a": Extremes(ended=True), "b": Extremes(ended=True)}) == END
+    assert source_marks(source, {})["ts"] == BEGINNING
+    assert source_marks(source, {"a": Extremes(largest=9), "b": Extremes(largest=4)})["ts"] == 2
+    assert source_marks(source, {"a": Extremes(largest=9), "b": NOTHING})["ts"] == BEGINNING
+    assert source_marks(source, {"a": Extremes(largest=9), "b": Extremes(ended=True)})["ts"] == 7
+    assert source_marks(source, {"a": Extremes(ended=True), "b": Extremes(ended=True)})["ts"] == END
     assert Record(shards={"in": {"a": Extremes(largest=9)}}).issued(source) == {"a": 7}

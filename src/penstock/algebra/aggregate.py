@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from penstock.algebra.aggregation import Aggregation
 from penstock.algebra.box import Marks, Stateful
+from penstock.algebra.hidden import end_of
 from penstock.algebra.ticks import span_text
 from penstock.algebra.window import Window
 
@@ -63,7 +64,7 @@ class Aggregate(Stateful):
         return self.by
 
     def progress(self, port: int, marks: Sequence[Marks]) -> dict[str, int]:
-        return {self.on: self.window.output_mark(marks[0][self.on])}
+        return {self.on: self.window.output_mark(marks[0][self.on])} | end_of(marks)
 
     def required(self, port_columns: Sequence[frozenset[str]]) -> tuple[frozenset[str], ...]:
         return (frozenset((self.on, *self.by, *self.aggregation.columns)),)

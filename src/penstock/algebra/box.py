@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING, ClassVar
 import pyarrow as pa
 
 from penstock.algebra.expression import Expression
+from penstock.algebra.hidden import ENDED, end_of, visible
 from penstock.algebra.monotone import Progression, progression
 from penstock.algebra.rejects import REJECT_SCHEMA
-from penstock.algebra.ticks import BEGINNING, END
+from penstock.algebra.ticks import BEGINNING
 from penstock.errors import QueryError
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from penstock.progress.policy import Policy
 
 Marks = Mapping[str, int]
-"""The low-water marks of a stream, in ticks, by progressing attribute."""
+"""The low-water marks of a stream, in ticks, by progressing attribute; and the mark `ENDED`."""
 
 
 @dataclass(frozen=True)
@@ -80,8 +81,12 @@ class Box(ABC):
 
     @cached_property
     def _progressing(self) -> tuple[tuple[str, ...], ...]:
-        unknown = [dict.fromkeys(i.progressing, BEGINNING) for i in self.inputs]
-        return tuple(tuple(self.progress(port, unknown)) for port in range(len(self.ports)))
+        unknown = [dict.fromkeys((*i.progressing, ENDED), BEGINNING) for i in self.inputs]
+        return tuple(tuple(visible(self.progress(port, unknown))) for port in range(len(self.ports)))
+
+    def late_port(self) -> int | None:
+        """The output by which tuples leave that came too late for the box, if it has one."""
+        return self.ports.index("late") if "late" in self.ports else None
 
     @abstractmethod
     def required(self, port_columns: Sequence[frozenset[str]]) -> tuple[frozenset[str], ...]:
@@ -119,7 +124,7 @@ class Source(Box):
 
     def progress(self, port: int, marks: Sequence[Marks]) -> dict[str, int]:
         # Late tuples and broken records come in no order that anything is known of, until the input has ended.
-        return {self.on: BEGINNING} if port == 0 else {}
+        return {self.on: BEGINNING, ENDED: BEGINNING} if port == 0 else {ENDED: BEGINNING}
 
     def required(self, port_columns: Sequence[frozenset[str]]) -> tuple[frozenset[str], ...]:
         return ()
@@ -186,7 +191,7 @@ class Map(Box):
         return tuple(found)
 
     def progress(self, port: int, marks: Sequence[Marks]) -> dict[str, int]:
-        return {name: how.apply(marks[0][attribute]) for name, attribute, how in self.carried}
+        return {name: how.apply(marks[0][attribute]) for name, attribute, how in self.carried} | end_of(marks)
 
     def required(self, port_columns: Sequence[frozenset[str]]) -> tuple[frozenset[str], ...]:
         return (frozenset(c for name, e in self.outputs if name in port_columns[0] for c in e.columns),)
@@ -232,8 +237,11 @@ class Stateful(Box):
     """A box that keeps state, in the buckets of a stage."""
 
     @abstractmethod
-    def keys(self, slot: int) -> tuple[str, ...]:
-        """The columns by which tuples that enter at input `slot` find their bucket; without any they share one."""
+    def keys(self, slot: int) -> tuple[str, ...] | None:
+        """The columns by which tuples that enter at input `slot` find their bucket; without any they share one.
+
+        None sends them to every bucket.
+        """
 
     def slot_of(self, part: str) -> int:
         """The input that a part of the box's traffic stems from."""
@@ -268,11 +276,6 @@ class Output(Box):
 
     def describe(self) -> str:
         return self.target.describe()
-
-
-def ended(marks: Marks) -> bool:
-    """Whether these marks say that nothing will follow."""
-    return bool(marks) and all(mark == END for mark in marks.values())
 
 
 def _columns(schema: pa.Schema) -> str:

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from penstock.algebra.box import Box, Marks, Output, Port, Source
+from penstock.algebra.hidden import ENDED
+from penstock.algebra.ticks import BEGINNING
 from penstock.errors import InternalError, QueryError
 
 
@@ -54,12 +56,20 @@ class Network:
         """The low-water marks of every port, from those already known (at least the sources'), by port name."""
         marks: dict[str, Marks] = dict(known)
         for box in self.boxes:
-            inputs = [marks[p.name] for p in box.inputs]
-            for index in range(len(box.ports)):
-                port = Port(box, index)
-                if port.name not in marks:
-                    marks[port.name] = box.progress(index, inputs)
+            self.advance(box, marks)
         return marks
+
+    def advance(self, box: Box, marks: dict[str, Marks]) -> None:
+        """Add the low-water marks of the ports of a box, where they are not known yet, from those of its inputs."""
+        inputs = [marks[p.name] for p in box.inputs]
+        for index in range(len(box.ports)):
+            port = Port(box, index)
+            if port.name in marks:
+                continue
+            if isinstance(box, Source) and box.name in marks:
+                marks[port.name] = {ENDED: marks[box.name].get(ENDED, BEGINNING)}
+            else:
+                marks[port.name] = box.progress(index, inputs)
 
     def check(self) -> None:
         """The invariants that every network keeps, built by hand or rewritten by a rule."""

@@ -33,10 +33,14 @@ class Limit:
 
 @dataclass(frozen=True)
 class Advance:
-    """Where the next train ends; `ended` when nothing can come after it."""
+    """Where the next train ends; `ended` when nothing can come after it.
+
+    A scripted input may say what time it is, in microseconds since the epoch, in place of the machine's clock.
+    """
 
     position: Position
     ended: bool = False
+    clock: int | None = None
 
 
 @dataclass(frozen=True)

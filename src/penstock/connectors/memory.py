@@ -7,6 +7,7 @@ speaks for its shard, other punctuation for all shards.
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -44,6 +45,27 @@ def punctuation(**value: Any) -> PunctuationElement:
     if not value:
         raise QueryError("punctuation states nothing", expected="an attribute and a value, such as punctuation(ts=5)")
     return PunctuationElement(tuple(value.items()))
+
+
+@dataclass(frozen=True)
+class ClockElement:
+    """A clock reading among the elements of a scripted input, in microseconds since the epoch."""
+
+    reading: int
+
+
+def clock(at: dt.datetime | str | float) -> ClockElement:
+    """Says what time it is when the train that contains it arrives, in place of the machine's clock.
+
+    A number counts seconds from the epoch. Once a script has said it, its clock stands still until it says so again.
+
+    >>> clock(90), clock("1970-01-01 00:01:30")
+    (ClockElement(reading=90000000), ClockElement(reading=90000000))
+    """
+    if isinstance(at, int | float):
+        return ClockElement(round(at * 1_000_000))
+    kind = pa.timestamp("us", "UTC") if getattr(at, "tzinfo", None) is not None else pa.timestamp("us")
+    return ClockElement(tick_of(at, kind))
 
 
 @dataclass(frozen=True)
@@ -96,6 +118,8 @@ class Memory:
             element = self.elements[at]
             if self.shard_by is not None and self._shard_of(at) not in (split.shard, None):
                 continue
+            if isinstance(element, ClockElement):
+                continue
             if isinstance(element, PunctuationElement):
                 stated = max(stated, self._tick(element))
             elif self.shard_by is None or self._shard_of(at) == split.shard:
@@ -138,6 +162,8 @@ class Memory:
         if self.shard_by is None:
             return "0"
         element = self.elements[at]
+        if isinstance(element, ClockElement):
+            return None
         if isinstance(element, PunctuationElement):
             named = dict(element.value)
             return str(named[self.shard_by]) if self.shard_by in named else None
@@ -161,7 +187,14 @@ class MemoryFeed:
         # The cut into trains is part of the script, so `limit` has no say in it.
         total = len(self.connector.elements)
         at = min(total, position["at"] + (self.connector.train or total))
-        return Advance({"at": at}, ended=at == total)
+        return Advance({"at": at}, ended=at == total, clock=self._clock(at))
+
+    def _clock(self, before: int) -> int | None:
+        """The last reading that the script has given up to a position."""
+        elements = self.connector.elements
+        if isinstance(elements, pa.Table):
+            return None
+        return next((e.reading for e in reversed(elements[:before]) if isinstance(e, ClockElement)), None)
 
     def splits(self, start: Position, end: Position) -> Sequence[Split]:
         first, last = start["at"], end["at"]
@@ -179,7 +212,7 @@ def memory(
     train: int | None = None,
     shard_by: str | None = None,
 ) -> Memory:
-    """A scripted, bounded input: rows as tuples or dicts in schema order, and `punctuation(...)` elements.
+    """A scripted, bounded input: rows as tuples or dicts in schema order, `punctuation(...)` and `clock(...)` elements.
 
     `train=n` delivers n elements to a train and one train a batch; without it all elements are one train.
     """

@@ -11,18 +11,17 @@ from contextlib import contextmanager
 
 import pyarrow as pa
 
-from penstock.algebra.aggregate import Aggregate
-from penstock.algebra.aggregation import decompose
 from penstock.algebra.box import Box, Filter, Map, Output, Port, Source, Union
 from penstock.algebra.expression import bind, bind_predicate
 from penstock.algebra.network import Network as FrozenNetwork
 from penstock.algebra.network import lost_progress
 from penstock.algebra.schema import SchemaLike, parse_schema
-from penstock.algebra.ticks import Duration, can_progress, duration_ticks
-from penstock.algebra.window import Window
+from penstock.algebra.ticks import Duration, can_progress
 from penstock.connectors.base import Connector
 from penstock.connectors.targets import Results, Target
 from penstock.errors import PenstockError, QueryError
+from penstock.language.aggregating import aggregate
+from penstock.language.checks import refuse_hidden, require_columns, require_name
 from penstock.progress.policy import Ordered, Policy
 
 LATE_CHOICES = ("route", "drop", "error")
@@ -58,7 +57,8 @@ class Builder:
             tuples = parse_schema(schema) if schema is not None else connector.schema()
             if tuples is None:
                 raise QueryError("the schema of this input is not known", hint="give schema={'ts': 'int64', ...}")
-            _require_columns((on,), tuples)
+            require_columns((on,), tuples)
+            refuse_hidden(tuples.names)
             kind = tuples.field(on).type
             if not can_progress(kind):
                 raise QueryError(
@@ -82,7 +82,7 @@ class Builder:
         return frozen
 
     def _add(self, box: Box) -> Stream:
-        _require_name(box.name)
+        require_name(box.name)
         # Outputs have names of their own: a stream may leave under the name of its input.
         rivals = [b.name for b in self._boxes if isinstance(b, Output) == isinstance(box, Output)]
         if box.name in rivals:
@@ -163,6 +163,7 @@ class Stream:
         with self._builder._building(label):
             if not outputs:
                 raise QueryError("a map needs at least one output attribute", hint="map(minute='ts / 60')")
+            refuse_hidden(tuple(outputs))
             bound = tuple((out, bind(text, self.schema, what=f"attribute '{out}'")) for out, text in outputs.items())
             return self._builder._add(Map(label, (self._port,), bound))
 
@@ -170,8 +171,8 @@ class Stream:
         self,
         outputs: Mapping[str, str],
         *,
-        on: str | None = None,
         size: Duration,
+        on: str | None = None,
         advance: Duration | None = None,
         by: Sequence[str] | str = (),
         name: str | None = None,
@@ -180,29 +181,7 @@ class Stream:
 
         A window's results leave once, when the low-water mark has passed its end.
         """
-        label = self._builder._fresh("aggregate", name)
-        with self._builder._building(label):
-            keys = (by,) if isinstance(by, str) else tuple(by)
-            attribute = on if on is not None else self._only_progressing()
-            _require_columns((attribute, *keys), self.schema)
-            self._require_progress(attribute, "a window")
-            repeated = {k for k in keys if keys.count(k) > 1 or k == attribute}
-            if repeated:
-                raise QueryError(f"'{min(repeated)}' is named twice among the window attribute and by=")
-            taken = set(outputs) & {attribute, *keys}
-            if taken:
-                raise QueryError(
-                    f"the output '{min(taken)}' has the name of a result column",
-                    hint="the window start and the by attributes are in the result already; rename the output",
-                )
-            kind = self.schema.field(attribute).type
-            length = duration_ticks(size, kind)
-            window = Window(length, duration_ticks(advance, kind) if advance is not None else length)
-            aggregation = decompose(outputs, self.schema, on=attribute)
-            _refuse_reserved((*outputs, *keys, *aggregation.columns))
-            return self._builder._add(
-                Aggregate(label, (self._port,), aggregation, tuple(outputs.items()), attribute, window, keys)
-            )
+        return aggregate(self, outputs, on=on, size=size, advance=advance, by=by, name=name)
 
     def output(self, name: str, to: Target | None = None) -> Stream:
         """Let the stream leave the network under this name; without `to` its tuples are kept for reading."""
@@ -211,8 +190,9 @@ class Stream:
             return self
 
     def late(self) -> Stream:
-        """The late tuples of an input."""
-        return Stream(self._builder, Port(self._source("late"), Source.LATE))
+        """The tuples that came too late: for an input, or for a box that is defined on arrival order."""
+        port = self._port.box.late_port()
+        return Stream(self._builder, Port(self._source("late") if port is None else self._port.box, port or 0))
 
     def errors(self) -> Stream:
         """The records of an input that could not be taken as tuples, with the reason."""
@@ -228,7 +208,8 @@ class Stream:
             )
         return self._port.box
 
-    def _only_progressing(self) -> str:
+    def only_progressing(self) -> str:
+        """The one attribute that this stream makes progress on; refused where there are several or none."""
         if len(self.progressing) == 1:
             return self.progressing[0]
         raise QueryError(
@@ -237,7 +218,8 @@ class Stream:
             hint="give on=",
         )
 
-    def _require_progress(self, attribute: str, what: str) -> None:
+    def require_progress(self, attribute: str, what: str) -> None:
+        """Refuse an attribute on which the stream makes no progress, and say which box lost it."""
         if attribute in self.progressing:
             return
         box = lost_progress(self._port, attribute)
@@ -265,26 +247,3 @@ def union(*streams: Stream, name: str | None = None) -> Stream:
 
 def _ports(box: Box) -> list[Port]:
     return [Port(box, index) for index in range(len(box.ports))]
-
-
-def _require_name(name: str) -> None:
-    # Names become folders of the checkpoint; '!' marks what the plan adds by itself.
-    if not name or name.startswith(".") or any(c in name for c in "/\\!\0"):
-        raise QueryError(
-            f"{name!r} cannot be a name",
-            expected="a name that is not empty, does not begin with a dot and has no '/', '\\' or '!' in it",
-        )
-
-
-def _refuse_reserved(names: Sequence[str]) -> None:
-    for name in names:
-        if name.startswith("#"):
-            raise QueryError(
-                f"'{name}' begins with '#', as the columns of panes and windows do", hint="rename it with map()"
-            )
-
-
-def _require_columns(names: Sequence[str], schema: pa.Schema) -> None:
-    for name in names:
-        if schema.get_field_index(name) < 0:
-            raise QueryError(f"unknown column '{name}'", expected=f"one of {', '.join(schema.names)}")

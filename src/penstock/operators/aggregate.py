@@ -16,9 +16,10 @@ import pyarrow.compute as pc
 from penstock.algebra import kernel
 from penstock.algebra.aggregate import Aggregate
 from penstock.algebra.box import Marks
+from penstock.algebra.hidden import ARRIVED
 from penstock.algebra.kernel import quote
 from penstock.algebra.ticks import BEGINNING, END, from_ticks
-from penstock.operators.base import Departures, Slots
+from penstock.operators.base import Departures, Holder, Slots
 from penstock.operators.subaggregate import PANE, PARTIAL, merge_query
 
 WINDOW = "#window"
@@ -27,7 +28,7 @@ MERGE_CHUNKS = 8
 """Chunks that a pane gathers before they are merged into one: bounds the state without rewriting it every batch."""
 
 
-class AggregateOp:
+class AggregateOp(Holder):
     """Receives partial aggregates, not tuples: `receive` is its `process`."""
 
     def __init__(self, box: Aggregate, slots: Slots) -> None:
@@ -39,9 +40,11 @@ class AggregateOp:
         """Tuples whose last window has closed, since this operator was made."""
 
     def receive(self, part: str, partials: pa.Table) -> None:
+        # One QoS timestamp for a window and group is enough, and it would make equal held values differ.
+        partials = partials if part == PARTIAL else partials.drop_columns([ARRIVED])
         self._arrived.setdefault(part, []).append(partials)
 
-    def punctuate(self, marks: Sequence[Marks]) -> Departures:
+    def punctuate(self, marks: Sequence[Marks], now: int) -> Departures:
         window = self._box.window
         mark, before = marks[0][self._box.on], self._slots.get_mark()
         arrived = {part: pa.concat_tables(tables) for part, tables in self._arrived.items()}
@@ -92,12 +95,12 @@ class AggregateOp:
         on = self._box.schema(0).field(self._box.on)
         starts = from_ticks(pc.multiply(closed.column(WINDOW), window.advance), on.type)
         columns = [starts, *(closed.column(i) for i in range(1, closed.num_columns))]
-        return pa.table(columns, schema=self._box.schema(0))
+        return pa.table(columns, schema=self._box.schema(0).append(pa.field(ARRIVED, pa.int64())))
 
     def _close_query(self, first: int, last: int) -> str:
         box, aggregation = self._box, self._box.aggregation
         keys = [quote(k) for k in (WINDOW, *box.by)]
-        merges = [f"{sql} AS {quote(name)}" for name, sql in box.merges]
+        merges = [f"{sql} AS {quote(name)}" for name, sql in (*box.merges, (ARRIVED, f"min({quote(ARRIVED)})"))]
         select = ", ".join([*keys, *merges])
         with_parts = [
             f"merged AS (SELECT {select} FROM ({self._in_windows(PARTIAL, first, last)}) GROUP BY {', '.join(keys)})"
@@ -110,7 +113,7 @@ class AggregateOp:
             match = " AND ".join(f"merged.{k} IS NOT DISTINCT FROM {values.name}.{k}" for k in keys)
             joins += f" LEFT JOIN {values.name} ON {match}"
         out_keys = ", ".join(f"merged.{k} AS {k}" for k in keys)
-        finals = "".join(f", {sql} AS {quote(name)}" for name, sql in aggregation.finals)
+        finals = "".join(f", {sql} AS {quote(name)}" for name, sql in (*aggregation.finals, (ARRIVED, quote(ARRIVED))))
         return f"WITH {', '.join(with_parts)} SELECT {out_keys}{finals} FROM merged{joins} ORDER BY merged.{keys[0]}"
 
     def _in_windows(self, part: str, first: int, last: int, *, distinct: bool = False) -> str:
@@ -154,7 +157,7 @@ class AggregateOp:
                     continue
                 whole = pa.concat_tables([*self._slots.chunks(pane, part), chunk])
                 if part == PARTIAL:
-                    whole = kernel.run(merge_query(self._box, "tuples"), tuples=whole)
+                    whole = kernel.run(merge_query(self._box, whole), tuples=whole)
                 elif next(h.distinct for h in self._box.aggregation.held if h.name == part):
                     whole = kernel.run("SELECT DISTINCT * FROM tuples", tuples=whole)
                 self._slots.replace(pane, part, whole.combine_chunks())

@@ -4,10 +4,15 @@ A stateless box is one `Operator`, whose `process` takes a train that arrived at
 `Entry`, which runs where the tuples are and may reduce them, and a `Holder` in the buckets of its stage, whose
 `punctuate` is told the low-water marks of the inputs and lets go of what they complete. State lives in slots that the
 host lends to the operator.
+
+Tables carry hidden columns (`penstock.algebra.hidden`). A stateless operator passes them on. What a holder receives
+has `ARRIVED`, and what it lets go of must have it too: the smallest of all tuples that contributed. `SEQ` is there if
+the box requires it; a holder that decides on the order of what leaves sets it, for others the host does.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Protocol
 
@@ -36,20 +41,34 @@ class Entry(Protocol):
         """What is to be sent, in parts."""
 
 
-class Holder(Protocol):
-    """The half of a stateful box that holds its state, in one bucket of its stage."""
+class Holder(ABC):
+    """The half of a stateful box that holds its state, in one bucket of its stage. Two methods are mandatory."""
 
-    released: int
+    released: int = 0
     """Tuples that the box has let go of for good, since this operator was made."""
 
+    @abstractmethod
     def receive(self, part: str, tuples: pa.Table) -> None:
-        """Take what an `Entry` has sent."""
+        """Take what an `Entry` has sent. The order of trains is fixed, but says nothing about arrival: `SEQ` does."""
 
-    def punctuate(self, marks: Sequence[Marks]) -> Departures:
-        """Learn the low-water marks of all inputs; let go of what they complete."""
+    @abstractmethod
+    def punctuate(self, marks: Sequence[Marks], now: int) -> Departures:
+        """Learn the low-water marks of all inputs, once in a batch and after all trains; let go of what they complete.
+
+        `now` is the clock reading of the batch, in microseconds since the epoch.
+        """
+
+    def output_marks(self, marks: Sequence[Marks]) -> Marks | None:
+        """The low-water marks of what leaves by port 0, where they depend on what is held; None: the box's own rule."""
+        return None
+
+    def wake(self) -> int | None:
+        """The clock reading at which something leaves even if nothing arrives, in microseconds since the epoch."""
+        return None
 
     def open_windows(self, marks: Sequence[Marks]) -> int:
         """How many results wait for punctuation, where that can be said."""
+        return 0
 
 
 class Slots(Protocol):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
 from penstock.algebra.aggregate import Aggregate
 from penstock.algebra.box import Box, Filter, Map, Stateful, Union
@@ -27,15 +27,15 @@ def operator(box: Box, needed: Collection[str]) -> Operator:
     raise InternalError(f"there is no operator for a {box.kind}", box=box.name)
 
 
-def entry(box: Stateful) -> Entry:
-    """What a stateful box does where the tuples are."""
+def entry(box: Stateful, needed: Sequence[frozenset[str]]) -> Entry:
+    """What a stateful box does where the tuples are; `needed` are the columns needed of each of its outputs."""
     match box:
         case Aggregate():
             return SubAggregateOp(box)
     raise InternalError(f"there is no entry for a {box.kind}", box=box.name)
 
 
-def holder(box: Stateful, slots: Slots) -> Holder:
+def holder(box: Stateful, slots: Slots, needed: Sequence[frozenset[str]]) -> Holder:
     """What a stateful box does at its stage."""
     match box:
         case Aggregate():

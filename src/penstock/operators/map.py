@@ -8,6 +8,7 @@ import pyarrow as pa
 
 from penstock.algebra.box import Map
 from penstock.algebra.expression import evaluate
+from penstock.algebra.hidden import carried
 from penstock.operators.base import Departures
 
 
@@ -18,4 +19,7 @@ class MapOp:
         self._outputs = [(name, e) for name, e in box.outputs if name in needed] or list(box.outputs[:1])
 
     def process(self, slot: int, tuples: pa.Table) -> Departures:
-        yield 0, evaluate(self._outputs, tuples)
+        mapped = evaluate(self._outputs, tuples)
+        for name in carried(tuples):
+            mapped = mapped.append_column(name, tuples.column(name))
+        yield 0, mapped

@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 
 from penstock.algebra import kernel
 from penstock.algebra.aggregate import Aggregate
+from penstock.algebra.hidden import ARRIVED
 from penstock.algebra.kernel import quote
 from penstock.algebra.ticks import to_ticks
 from penstock.operators.dense import DenseCounter
@@ -22,6 +23,7 @@ PANE = "#pane"
 PARTIAL = "partial"
 """The part of an aggregate's traffic and state that holds decomposed aggregates; held values go by their own names."""
 
+ARRIVAL_HERE = "/*arrived*/"
 REDUCE_ROWS = 4_194_304
 """Tuples gathered before they are reduced: one grouping over many tuples beats several followed by a merge."""
 REDUCE_BYTES = 256 * 1024 * 1024
@@ -35,11 +37,10 @@ class SubAggregateOp:
         self._box = box
         keys = ", ".join(quote(k) for k in (PANE, *box.by))
         partials = "".join(f", {sql} AS {quote(name)}" for name, sql in box.partials)
-        self._reduce = f"SELECT {keys}{partials} FROM tuples GROUP BY {keys}"
+        self._reduce = f"SELECT {keys}{partials}{ARRIVAL_HERE} FROM tuples GROUP BY {keys}"
         kinds = [box.inputs[0].schema.field(k).type for k in box.by]
         counts_only = len(box.partials) == 1 and not box.aggregation.held
         self._dense = DenseCounter(kinds, box.window.pane) if counts_only and DenseCounter.suits(kinds) else None
-        self._merge = merge_query(box, "tuples")
         self._held = {
             held.name: (
                 f"SELECT {'DISTINCT ' if held.distinct else ''}{keys}"
@@ -53,7 +54,9 @@ class SubAggregateOp:
         self._reduced: dict[str, list[pa.Table]] = {PARTIAL: [], **{name: [] for name in self._held}}
 
     def process(self, slot: int, tuples: pa.Table) -> None:
-        rest = tuples if self._dense is None else self._count(self._dense, tuples)
+        # Behind a stage every tuple has an arrival time of its own; at the intake the host adds the batch's.
+        direct = self._dense is not None and ARRIVED not in tuples.column_names
+        rest = self._count(self._dense, tuples) if direct and self._dense is not None else tuples
         if rest is not None:
             self._gather(rest)
 
@@ -74,7 +77,7 @@ class SubAggregateOp:
                 continue
             merged = tables[0] if len(tables) == 1 else pa.concat_tables(tables)
             if part == PARTIAL and len(tables) > 1:
-                merged = kernel.run(self._merge, tuples=merged)
+                merged = kernel.run(merge_query(self._box, merged), tuples=merged)
             tables.clear()
             yield part, merged
 
@@ -102,7 +105,8 @@ class SubAggregateOp:
         self._rows = self._bytes = 0
         panes = pane_numbers(to_ticks(tuples.column(self._box.on)), self._box.window.pane)
         tuples = tuples.append_column(PANE, panes)
-        self._reduced[PARTIAL].append(kernel.run(self._reduce, tuples=tuples))
+        arrived = f", min({quote(ARRIVED)}) AS {quote(ARRIVED)}" if ARRIVED in tuples.column_names else ""
+        self._reduced[PARTIAL].append(kernel.run(self._reduce.replace(ARRIVAL_HERE, arrived), tuples=tuples))
         for name, query in self._held.items():
             kept = kernel.run(query, tuples=tuples)
             if kept.num_rows:
@@ -118,8 +122,13 @@ def pane_numbers(ticks: pa.ChunkedArray, pane: int) -> pa.Array:
     return pa.array(np.floor_divide(ticks.to_numpy(), pane))
 
 
-def merge_query(box: Aggregate, table: str) -> str:
-    """Merges partial aggregates of the same pane and group; may be applied any number of times."""
+def merge_query(box: Aggregate, tuples: pa.Table) -> str:
+    """Merges partial aggregates of the same pane and group, called `tuples`; may be applied any number of times."""
     keys = ", ".join(quote(k) for k in (PANE, *box.by))
-    merges = "".join(f", {sql} AS {quote(name)}" for name, sql in box.merges)
-    return f"SELECT {keys}{merges} FROM {table} GROUP BY {keys}"
+    merges = "".join(f", {sql} AS {quote(name)}" for name, sql in (*box.merges, *arrival_merge(tuples)))
+    return f"SELECT {keys}{merges} FROM tuples GROUP BY {keys}"
+
+
+def arrival_merge(tuples: pa.Table) -> tuple[tuple[str, str], ...]:
+    """How the QoS timestamps of partial aggregates are merged, where they have any."""
+    return ((ARRIVED, f"min({quote(ARRIVED)})"),) if ARRIVED in tuples.column_names else ()

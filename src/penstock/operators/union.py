@@ -10,6 +10,7 @@ from collections.abc import Collection
 import pyarrow as pa
 
 from penstock.algebra.box import Union
+from penstock.algebra.hidden import carried
 from penstock.operators.base import Departures
 
 
@@ -20,4 +21,5 @@ class UnionOp:
         self._columns = [name for name in box.schema(0).names if name in needed]
 
     def process(self, slot: int, tuples: pa.Table) -> Departures:
-        yield 0, tuples if tuples.column_names == self._columns else tuples.select(self._columns)
+        columns = [*self._columns, *carried(tuples)]
+        yield 0, tuples if tuples.column_names == columns else tuples.select(columns)

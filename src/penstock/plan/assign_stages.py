@@ -40,6 +40,8 @@ def _flows(box: Box, flows: dict[str, frozenset[Flow]], stages: dict[str, int]) 
             return frozenset((place, _renamed(box, keys)) for place, keys in flows[box.inputs[0].name])
         case Union():
             return frozenset().union(*(flows[p.name] for p in box.inputs))
+    if len(box.inputs) == 1:
+        return frozenset((place, None) for place, _ in flows[box.inputs[0].name])
     raise InternalError(f"no rule for the flows of a {box.kind}", box=box.name)
 
 
@@ -60,6 +62,7 @@ def _stage(box: Stateful, inputs: list[frozenset[Flow]]) -> int:
     alone = len(here) == sum(len(flows) for flows in inputs) == 1
 
     def fits(slot: int, keys: Partition) -> bool:
-        return keys is not None and (set(keys) <= set(box.keys(slot)) if alone else keys == box.keys(slot))
+        wanted = box.keys(slot)
+        return keys is not None and wanted is not None and (set(keys) <= set(wanted) if alone else keys == wanted)
 
     return last if all(fits(slot, keys) for slot, keys in here) else last + 1

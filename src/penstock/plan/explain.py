@@ -28,12 +28,17 @@ def explain(plan: Plan) -> str:
                 lines.append(f"    low level: partial aggregates per pane of {_pane(box)}, before the exchange")
                 lines.append(f"    high level: results leave when {box.on} has passed a window's end")
             for slot, port in enumerate(box.inputs):
-                keys = f"by {', '.join(box.keys(slot))}" if box.keys(slot) else "to bucket 0, as there are no keys"
-                lines.append(f"    exchange of {port.name}: {keys}")
+                lines.append(f"    exchange of {port.name}: {_exchange(box.keys(slot))}")
             lines.append(f"    -> {_progress(Port(box))}")
     lines += ["", "outlet"]
     lines += [f"  output {o.name}{_inputs(o.inputs)}: {o.describe()}" for o in network.outputs if "!" not in o.name]
     return "\n".join(lines)
+
+
+def _exchange(keys: tuple[str, ...] | None) -> str:
+    if keys is None:
+        return "to every bucket"
+    return f"by {', '.join(keys)}" if keys else "to bucket 0, as there are no keys"
 
 
 def _counted(number: int, what: str) -> str:

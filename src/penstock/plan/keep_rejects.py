@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from penstock.algebra.box import Output, Port
+from penstock.algebra.box import Output, Port, Source
 from penstock.connectors.targets import Results
 from penstock.plan.plan import Plan
 
 
-def late_output(source: str) -> str:
-    """The name of the output that keeps the late tuples of an input."""
-    return f"{source}!late"
+def late_output(box: str) -> str:
+    """The name of the output that keeps the late tuples of an input or a box."""
+    return f"{box}!late"
 
 
 def errors_output(source: str) -> str:
@@ -22,8 +22,10 @@ def errors_output(source: str) -> str:
 def keep_rejects(plan: Plan) -> Plan:
     network = plan.network
     kept = []
-    for source in network.sources:
-        if source.late == "route":
-            kept.append(Output(late_output(source.name), (Port(source, source.LATE),), Results()))
-        kept.append(Output(errors_output(source.name), (Port(source, source.ERRORS),), Results()))
+    for box in network.boxes:
+        late = box.late_port()
+        if late is not None and getattr(box, "late", "route") == "route":
+            kept.append(Output(late_output(box.name), (Port(box, late),), Results()))
+        if isinstance(box, Source):
+            kept.append(Output(errors_output(box.name), (Port(box, Source.ERRORS),), Results()))
     return replace(plan, network=replace(network, boxes=(*network.boxes, *kept)))

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from penstock.algebra.box import Port, Source
+from penstock.algebra.box import Port, Source, Stateful
+from penstock.algebra.hidden import SEQ
 from penstock.plan.plan import Plan
 
 
@@ -17,6 +18,8 @@ def prune_columns(plan: Plan) -> Plan:
         if isinstance(box, Source):
             # Lateness and progress are judged on it, whoever needs it downstream.
             needed[box.name] = needed[box.name] | {box.on}
+        # Stateless boxes pass arrival order on; those that keep state ask for it where they are defined on it.
+        order = {SEQ} if not isinstance(box, Stateful) and any(SEQ in columns for columns in outputs) else set()
         for port, columns in zip(box.inputs, box.required(outputs), strict=True):
-            needed[port.name] = needed.get(port.name, frozenset()) | columns
+            needed[port.name] = needed.get(port.name, frozenset()) | columns | order
     return replace(plan, columns=needed)

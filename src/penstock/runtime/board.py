@@ -12,7 +12,8 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 
 from penstock.algebra.box import Source
-from penstock.algebra.ticks import BEGINNING
+from penstock.algebra.hidden import ENDED
+from penstock.algebra.ticks import BEGINNING, END
 from penstock.progress.extremes import Extremes
 from penstock.runtime.superbox import BoxWork
 from penstock.storage.folder import Folder
@@ -49,6 +50,8 @@ class Record:
     """Work of every box since the start; held rows and open windows as they are now."""
     outputs: dict[str, int] = field(default_factory=dict)
     """Tuples that left by each output since the start."""
+    wake: int | None = None
+    """The clock reading, in microseconds since the epoch, at which a box wants to be run even if nothing arrives."""
 
     @property
     def ended(self) -> bool:
@@ -75,6 +78,7 @@ class Record:
             {name: InputCount(**c) for name, c in document["inputs"].items()},
             {name: BoxWork(**w) for name, w in document["boxes"].items()},
             document["outputs"],
+            document.get("wake"),
         )
 
 
@@ -105,9 +109,11 @@ class Board:
         return max(numbers, default=-1)
 
 
-def source_mark(source: Source, shards: Mapping[str, Extremes]) -> int:
-    """The low-water mark of an input: the minimum over its shards, those known but silent included."""
-    return min((source.policy.low_water_mark(s, source.on_type) for s in shards.values()), default=BEGINNING)
+def source_marks(source: Source, shards: Mapping[str, Extremes]) -> dict[str, int]:
+    """The low-water mark of an input, the minimum over its shards, those known but silent included; and its end."""
+    lowest = min((source.policy.low_water_mark(s, source.on_type) for s in shards.values()), default=BEGINNING)
+    ended = bool(shards) and all(s.ended for s in shards.values())
+    return {source.on: lowest, ENDED: END if ended else BEGINNING}
 
 
 def _file(batch: int) -> str:

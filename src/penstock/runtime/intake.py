@@ -12,16 +12,19 @@ Everything that affects the answer is in the offset, so a batch can be read agai
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.algebra import kernel
 from penstock.algebra.box import Port, Source
 from penstock.algebra.expression import bind_predicate, mask
+from penstock.algebra.hidden import SEQ
 from penstock.algebra.rejects import REJECT_SCHEMA
 from penstock.algebra.ticks import BEGINNING, tick_text, to_ticks
 from penstock.connectors.base import Chunk, Feed, Limit, Split
@@ -31,11 +34,14 @@ from penstock.plan.plan import INTAKE
 from penstock.progress.extremes import NOTHING, Extremes
 from penstock.runtime.board import Board, InputCount
 from penstock.runtime.job import Job, part_number
-from penstock.runtime.superbox import Superbox
+from penstock.runtime.superbox import Control, Superbox
 from penstock.runtime.train import OUTLET, Row, note, trains
 
 Offset = dict[str, Any]
 ONLY_SHARD = "0"
+MOST_ROWS = 1 << 32
+MOST_SPLITS = 1 << 20
+"""Arrival numbers are (input, split, row): a split has fewer rows, and a batch fewer splits of an input, than these."""
 LEAVING_BYTES = 128 * 1024 * 1024
 """What a task lets gather at its outputs before it stages a piece of it."""
 
@@ -52,6 +58,9 @@ class Assignment:
     """The shards that hold windows back even before they deliver anything."""
     ended: Mapping[str, Sequence[str]] = field(default_factory=dict)
     """The shards that end with this batch."""
+    first: int = 0
+    """The number, in the batch, of the first split: arrival order goes on from task to task."""
+    control: Control = field(default_factory=Control)
 
 
 class Planner:
@@ -66,7 +75,7 @@ class Planner:
         inputs = {name: {"position": feed.start(), "ended": False} for name, feed in self._open().items()}
         # Fixed here, once: what an input lists later must not change what an earlier batch has waited for.
         shards = {s.name: list(s.connector.shards()) for s in self._job.plan.network.sources}
-        return {"inputs": inputs, "shards": shards, "issued": {}, "tasks": self._job.settings.tasks}
+        return {"inputs": inputs, "shards": shards, "issued": {}, "tasks": self._job.settings.tasks, "now": 0}
 
     def latest(self, start: Offset) -> Offset:
         """The offset of the next batch: `start` itself when no input has anything new."""
@@ -76,18 +85,21 @@ class Planner:
             return start
         settings = self._job.settings
         limit = Limit(max(1, settings.train_rows // len(live)), max(1, settings.train_bytes // len(live)))
-        inputs, moved = dict(start["inputs"]), False
+        inputs, moved, clocks = dict(start["inputs"]), False, []
         for name in live:
             before = start["inputs"][name]
             step = feeds[name].advance(before["position"], limit)
             after = {"position": step.position, "ended": step.ended}
             moved = moved or after != before
             inputs[name] = after
-        if not moved:
-            return start
+            clocks += [] if step.clock is None else [step.clock]
+        # A script may bring its own clock; time never goes back, whatever the machine's clock does.
+        now = max([*clocks] or [time.time_ns() // 1000, start["now"]])
         record = self._board.latest()
+        if not moved and not (record.wake is not None and now >= record.wake):
+            return start
         issued = {s.name: record.issued(s) for s in self._job.plan.network.sources}
-        return {**start, "inputs": inputs, "issued": issued, "tasks": settings.tasks}
+        return {**start, "inputs": inputs, "issued": issued, "tasks": settings.tasks, "now": now}
 
     def assignments(self, start: Offset, end: Offset) -> list[Assignment]:
         """The work between two offsets, shared out evenly in order of arrival."""
@@ -102,8 +114,13 @@ class Planner:
             if after["ended"] and not before["ended"]:
                 known = {*end["shards"][name], *end["issued"].get(name, {}), *(s.shard for _, s in fresh)}
                 ended[name] = tuple(sorted(known)) or (ONLY_SHARD,)
-        shares = _share_out(splits, end["tasks"])
-        first, *others = (Assignment(i, tuple(share), end["issued"]) for i, share in enumerate(shares))
+        control, firsts = Control(end["now"]), [0]
+        for share in (shares := _share_out(splits, end["tasks"])):
+            firsts.append(firsts[-1] + len(share))
+        first, *others = (
+            Assignment(i, tuple(share), end["issued"], first=firsts[i], control=control)
+            for i, share in enumerate(shares)
+        )
         return [replace(first, open=end["shards"], ended=ended), *others]
 
     def close(self) -> None:
@@ -135,15 +152,15 @@ def _share_out(splits: Sequence[tuple[str, Split]], tasks: int) -> list[list[tup
 
 def read_assignment(job: Job, assignment: Assignment, batch: int) -> Iterator[Row]:
     """On a worker: read the splits of a task into rows for Spark."""
-    intake = Intake(job, batch, assignment.index, assignment.issued)
+    intake = Intake(job, batch, assignment.index, assignment.issued, assignment.control)
     by_name = {s.name: s for s in job.plan.network.sources}
     for seen, shards_of in ((NOTHING, assignment.open), (Extremes(ended=True), assignment.ended)):
         for name, shards in shards_of.items():
             for shard in shards:
                 intake.report(name, shard, seen)
-    for name, split in assignment.splits:
-        intake.take_split(by_name[name], split)
-    yield from intake.rows()
+    for number, (name, split) in enumerate(assignment.splits, assignment.first):
+        intake.take_split(by_name[name], split, number)
+    yield from intake.rows(tell=assignment.index == 0)
 
 
 @dataclass(frozen=True)
@@ -152,17 +169,23 @@ class SetAside:
 
     late: pa.Array | None = None
     null: pa.Array | None = None
+    seq: int = 0
+    """The arrival number of the chunk's first row."""
 
 
 class Intake:
     """One task's way from chunks to rows."""
 
-    def __init__(self, job: Job, batch: int, index: int, issued: Mapping[str, Mapping[str, int]]) -> None:
+    def __init__(
+        self, job: Job, batch: int, index: int, issued: Mapping[str, Mapping[str, int]], control: Control
+    ) -> None:
         self._job = job
         self._batch = batch
         self._index = index
         self._issued = issued
-        self._superbox = Superbox(job.plan, INTAKE)
+        self._control = control
+        self._superbox = Superbox(job.plan, INTAKE, control)
+        self._order = {s.name: number for number, s in enumerate(job.plan.network.sources)}
         self._seen: dict[str, dict[str, Extremes]] = {}
         self._counts: dict[str, InputCount] = {}
         self._receipts: list[dict[str, object]] = []
@@ -171,10 +194,13 @@ class Intake:
         shards = self._seen.setdefault(source, {})
         shards[shard] = shards.get(shard, NOTHING).merge(seen)
 
-    def take_split(self, source: Source, split: Split) -> None:
+    def take_split(self, source: Source, split: Split, number_of_split: int) -> None:
+        """Take one split; its number is its place in the batch."""
         aside: dict[int, SetAside] = {}
+        seq = self.first_seq(source, number_of_split)
         for number, chunk in enumerate(source.connector.read(split, source.tuples, self.columns(source))):
-            found = self.take_chunk(source, split.shard, chunk)
+            found = self.take_chunk(source, split.shard, chunk, seq)
+            seq += chunk.tuples.num_rows
             if found is not None:
                 aside[number] = found
         if not aside:
@@ -185,10 +211,15 @@ class Intake:
             if number in aside:
                 self._route(source, pa.Table.from_batches([chunk.tuples]), aside[number], origin)
 
-    def take_whole(self, source: Source, shard: str, tuples: pa.Table) -> None:
+    def first_seq(self, source: Source, split: int) -> int:
+        """The arrival number of a split's first tuple: inputs in order of declaration, then splits, then rows."""
+        return (self._order[source.name] * MOST_SPLITS + split) * MOST_ROWS
+
+    def take_whole(self, source: Source, shard: str, tuples: pa.Table, seq: int) -> None:
         """Take tuples that have all their columns, so that late ones can be routed at once."""
         for batch in tuples.to_batches():
-            aside = self.take_chunk(source, shard, Chunk(batch))
+            aside = self.take_chunk(source, shard, Chunk(batch), seq)
+            seq += batch.num_rows
             if aside is not None:
                 self._route(source, pa.Table.from_batches([batch]), aside, source.name)
 
@@ -200,14 +231,14 @@ class Intake:
             needed.update(bind_predicate(where, source.tuples).columns)
         return [name for name in source.tuples.names if name in needed]
 
-    def take_chunk(self, source: Source, shard: str, chunk: Chunk) -> SetAside | None:
-        """Take one chunk; which of its rows are to be set aside, if there are any."""
+    def take_chunk(self, source: Source, shard: str, chunk: Chunk, seq: int = 0) -> SetAside | None:
+        """Take one chunk; which of its rows are to be set aside, if there are any. `seq` numbers its first row."""
         count = self._counts.setdefault(source.name, InputCount())
         if chunk.rejects is not None and chunk.rejects.num_rows:
             self._refuse(source, count, pa.Table.from_batches([chunk.rejects]))
         issued = self._stated_by(source, shard)
         self.report(source.name, shard, Extremes(stated=chunk.stated))
-        tuples = pa.Table.from_batches([chunk.tuples])
+        tuples = self._sequenced(Port(source), pa.Table.from_batches([chunk.tuples]), seq)
         count.read += tuples.num_rows
         keep: pa.Array | None = None
         null: pa.Array | None = None
@@ -222,7 +253,7 @@ class Intake:
         bounds = pc.min_max(ticks if keep is None else ticks.filter(keep))
         smallest, largest = bounds["min"].as_py(), bounds["max"].as_py()
         if largest is None:
-            return SetAside(null=null) if null is not None else None
+            return SetAside(null=null, seq=seq) if null is not None else None
         late = None
         if smallest < issued:
             late = pc.less(ticks, issued).combine_chunks()
@@ -238,7 +269,13 @@ class Intake:
             self._stage_leaving()
         if source.late != "route":
             late = None
-        return SetAside(late, null) if late is not None or null is not None else None
+        return SetAside(late, null, seq) if late is not None or null is not None else None
+
+    def _sequenced(self, port: Port, tuples: pa.Table, seq: int) -> pa.Table:
+        """Tuples with their arrival numbers, where a box downstream asks for them."""
+        if SEQ not in self._job.plan.columns.get(port.name, ()):
+            return tuples
+        return tuples.append_column(SEQ, pa.array(np.arange(seq, seq + tuples.num_rows, dtype=np.int64)))
 
     def _stated_by(self, source: Source, shard: str) -> int:
         """What a shard had stated before this batch. One that has just appeared starts where its input stands:
@@ -250,8 +287,8 @@ class Intake:
             return stands
         return known[shard]
 
-    def rows(self) -> Iterator[Row]:
-        """What leaves the task, for the stages and for the outlet."""
+    def rows(self, *, tell: bool) -> Iterator[Row]:
+        """What leaves the task, for the stages and for the outlet; `tell` them what the offset says, too."""
         sender, job = f"intake {self._index:04d}", self._job
         for seq, leaving in enumerate(self._superbox.departures()):
             box, stage = leaving.box, job.plan.stage_of[leaving.box.name]
@@ -262,6 +299,9 @@ class Intake:
         if job.plan.stages:
             for bucket in range(job.settings.buckets):
                 yield note(1, bucket, sender, {"shards": seen})
+                if tell:
+                    for stage in range(1, job.plan.stages + 1):
+                        yield note(stage, bucket, sender, {"control": asdict(self._control)})
         self._stage_leaving()
         content = {
             "shards": seen,
@@ -274,7 +314,7 @@ class Intake:
     def _stage_leaving(self) -> None:
         """Hand over what has reached an output, so that a long train needs no more memory than a short one."""
         part = part_number(INTAKE, self._index, len(self._receipts))
-        self._receipts.append(self._job.stage_outputs(self._batch, part, self._superbox.leaving))
+        self._receipts.append(self._job.stage_outputs(self._batch, part, self._superbox.leaving, self._control.now))
         self._superbox.leaving.clear()
 
     def _refuse(self, source: Source, count: InputCount, rejects: pa.Table) -> None:
@@ -312,7 +352,8 @@ class Intake:
     def _route(self, source: Source, tuples: pa.Table, aside: SetAside, origin: str) -> None:
         """Send late tuples to the late stream, and those without a progressing attribute to the error stream."""
         if aside.late is not None:
-            self._superbox.push(Port(source, Source.LATE), tuples.filter(aside.late))
+            late = Port(source, Source.LATE)
+            self._superbox.push(late, self._sequenced(late, tuples, aside.seq).filter(aside.late))
         if aside.null is not None:
             self._superbox.push(Port(source, Source.ERRORS), _null_rejects(tuples.filter(aside.null), source, origin))
 

@@ -11,7 +11,8 @@ from dataclasses import dataclass, field, replace
 import pyarrow as pa
 
 from penstock.algebra.box import Output
-from penstock.connectors.targets import Receipt
+from penstock.algebra.hidden import ARRIVED
+from penstock.connectors.targets import Receipt, Results
 from penstock.errors import PenstockError, QueryError
 from penstock.plan.plan import Plan
 from penstock.runtime.settings import Settings
@@ -62,11 +63,11 @@ class Job:
     def scratch(self, output: str) -> Folder:
         return self.checkpoint.child("outlet", output)
 
-    def stage_outputs(self, batch: int, part: int, leaving: dict[str, list[pa.Table]]) -> dict[str, object]:
+    def stage_outputs(self, batch: int, part: int, leaving: dict[str, list[pa.Table]], now: int) -> dict[str, object]:
         """On a worker: hand the tuples that reached an output to its target; the receipts, as JSON."""
         receipts: dict[str, object] = {}
         for output in self.plan.network.outputs:
-            tables = [t.select(output.schema(0).names) for t in leaving.get(output.name, ())]
+            tables = [_leaving(t, output, now) for t in leaving.get(output.name, ())]
             if not tables:
                 continue
             with self._at(output):
@@ -108,8 +109,20 @@ def open_job(plan: Plan, settings: Settings, checkpoint: Folder, cores: int, kee
     else:
         _check_identity(job, known, identity)
     for output in plan.network.outputs:
-        output.target.check(output.name, output.schema(0), job.scratch(output.name))
+        output.target.check(output.name, _written(output), job.scratch(output.name))
     return job
+
+
+def _written(output: Output) -> pa.Schema:
+    """What is written of an output: kept results have their QoS timestamps, other places what queries see."""
+    schema = output.schema(0)
+    return schema.append(pa.field(ARRIVED, pa.int64())) if isinstance(output.target, Results) else schema
+
+
+def _leaving(tuples: pa.Table, output: Output, now: int) -> pa.Table:
+    if ARRIVED not in tuples.column_names and isinstance(output.target, Results):
+        tuples = tuples.append_column(ARRIVED, pa.repeat(pa.scalar(now, pa.int64()), tuples.num_rows))
+    return tuples.select(_written(output).names)
 
 
 def _check_identity(job: Job, known: dict[str, object], identity: dict[str, object]) -> None:

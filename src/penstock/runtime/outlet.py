@@ -10,11 +10,12 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
-from penstock.algebra.box import Marks, Source
+from penstock.algebra.box import Marks
+from penstock.algebra.hidden import is_hidden
 from penstock.algebra.ticks import BEGINNING
 from penstock.connectors.targets import Receipt, Results
 from penstock.progress.extremes import NOTHING, Extremes
-from penstock.runtime.board import Board, InputCount, Record, source_mark
+from penstock.runtime.board import Board, InputCount, Record, source_marks
 from penstock.runtime.job import Job
 from penstock.runtime.superbox import BoxWork
 from penstock.runtime.train import Row
@@ -69,7 +70,8 @@ class Outlet:
         for output in network.outputs:
             rows = sum(r.rows for r in receipts.get(output.name, []))
             record.outputs[output.name] = record.outputs.get(output.name, 0) + rows
-        known: dict[str, Marks] = {s.name: _mark_of(s, record) for s in network.sources}
+        record.wake = min((c["wake"] for c in notes if c.get("wake") is not None), default=None)
+        known: dict[str, Marks] = {s.name: source_marks(s, record.shards.get(s.name, {})) for s in network.sources}
         for port, by_bucket in record.buckets.items():
             attributes = {a for marks in by_bucket.values() for a in marks}
             known[port] = {a: min(m.get(a, BEGINNING) for m in by_bucket.values()) for a in attributes}
@@ -81,14 +83,11 @@ class Outlet:
         for output in self._job.plan.network.outputs:
             port = output.inputs[0].name
             marks = record.marks[port]
-            changed = {a: m for a, m in marks.items() if m > before.marks.get(port, {}).get(a, BEGINNING)}
+            former = before.marks.get(port, {})
+            changed = {a: m for a, m in marks.items() if not is_hidden(a) and m > former.get(a, BEGINNING)}
             if changed and isinstance(output.target, Results):
                 name = f"{record.batch:08d}{PROGRESS_SUFFIX}"
                 self._job.scratch(output.name).write(name, json.dumps(changed).encode())
-
-
-def _mark_of(source: Source, record: Record) -> Marks:
-    return {source.on: source_mark(source, record.shards.get(source.name, {}))}
 
 
 def _add(total: InputCount | BoxWork, more: dict[str, Any]) -> None:

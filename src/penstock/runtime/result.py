@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 import math
 from collections.abc import Mapping
@@ -9,7 +10,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from penstock.algebra.box import Output, Port
+from penstock.algebra.box import Output, Port, Source
+from penstock.algebra.hidden import ARRIVED, is_hidden, visible
 from penstock.algebra.ticks import BEGINNING, END, from_ticks
 from penstock.connectors.memory import PunctuationElement, punctuation
 from penstock.connectors.targets import Receipt, Results, StagedFile, read_results
@@ -22,6 +24,14 @@ from penstock.runtime.outlet import PROGRESS_SUFFIX
 _PART = "part-"
 
 
+class TupleElement(dict[str, Any]):
+    """A tuple as it left the network, and its QoS timestamp: when the oldest tuple that contributed to it arrived."""
+
+    def __init__(self, row: dict[str, Any]) -> None:
+        super().__init__({name: value for name, value in row.items() if not is_hidden(name)})
+        self.arrived = dt.datetime.fromtimestamp(0, dt.UTC) + dt.timedelta(microseconds=row[ARRIVED])
+
+
 class Result:
     """The committed results of a run, complete for a run that has ended."""
 
@@ -31,30 +41,32 @@ class Result:
 
     def __getitem__(self, output: str) -> pa.Table:
         """The tuples of an output, in emission order."""
-        return read_results(self._job.scratch(output), self._receipts(output, self._board.newest()))
+        kept = read_results(self._job.scratch(output), self._receipts(output, self._board.newest()))
+        return kept.drop_columns([ARRIVED])
 
-    def late(self, source: str) -> pa.Table:
-        """The late tuples of an input."""
-        box = self._source(source)
-        if box.late != "route":
-            raise QueryError(
-                f"late tuples of '{source}' were not kept", found=f"late={box.late!r}", hint="late='route'"
-            )
-        return self[late_output(source)]
+    def late(self, name: str) -> pa.Table:
+        """The late tuples of an input, or of a box that is defined on arrival order."""
+        boxes = {b.name: b for b in self._job.plan.network.boxes if b.late_port() is not None}
+        if name not in boxes:
+            raise QueryError(f"there is no late stream of '{name}'", expected=f"one of {', '.join(boxes)}")
+        box = boxes[name]
+        if isinstance(box, Source) and box.late != "route":
+            raise QueryError(f"late tuples of '{name}' were not kept", found=f"late={box.late!r}", hint="late='route'")
+        return self[late_output(name)]
 
     def errors(self, source: str) -> pa.Table:
         """The records of an input that were refused, with the reason."""
         self._source(source)
         return self[errors_output(source)]
 
-    def elements(self, output: str) -> list[dict[str, Any] | PunctuationElement]:
+    def elements(self, output: str) -> list[TupleElement | PunctuationElement]:
         """Tuples (as dicts) and punctuation of an output as emitted; the end is punctuation at infinity."""
         box = self._output(output)
         newest, scratch = self._board.newest(), self._job.scratch(output)
-        found: list[dict[str, Any] | PunctuationElement] = []
+        found: list[TupleElement | PunctuationElement] = []
         for batch in range(newest + 1):
             receipts = [r for r in self._receipts(output, newest) if r.batch == batch]
-            found += read_results(scratch, receipts).to_pylist() if receipts else []
+            found += [TupleElement(row) for row in read_results(scratch, receipts).to_pylist()] if receipts else []
             name = f"{batch:08d}{PROGRESS_SUFFIX}"
             if scratch.exists(name):
                 marks = json.loads(scratch.read(name).to_pybytes())
@@ -81,7 +93,7 @@ class Result:
             marks[source.name].update({shard: {source.on: mark} for shard, mark in record.issued(source).items()})
         return {
             name: {
-                shard: {a: _value(m, ports[name].schema.field(a).type) for a, m in of_shard.items()}
+                shard: {a: _value(of_shard[a], ports[name].schema.field(a).type) for a in visible(of_shard)}
                 for shard, of_shard in shards.items()
             }
             for name, shards in marks.items()

@@ -12,11 +12,12 @@ from dataclasses import asdict
 from typing import Any
 
 from penstock.algebra.box import Box, Marks
+from penstock.algebra.hidden import ENDED
 from penstock.algebra.ticks import BEGINNING, END
 from penstock.progress.extremes import NOTHING, Extremes
-from penstock.runtime.board import source_mark
+from penstock.runtime.board import source_marks
 from penstock.runtime.job import Job, part_number
-from penstock.runtime.superbox import Superbox
+from penstock.runtime.superbox import Control, Superbox
 from penstock.runtime.train import OUTLET, Row, note, trains
 from penstock.storage.state import State
 
@@ -33,12 +34,12 @@ def run_stage(job: Job, stage: int, bucket: int, batch: int, rows: Iterable[Row]
         else:
             notes.append(row)
     state = State(job.state(stage, bucket), batch)
-    superbox = Superbox(job.plan, stage, state.slots)
+    control = _control(state.memo, notes)
+    superbox = Superbox(job.plan, stage, control, state.slots)
     for row in sorted(arrived, key=lambda r: r.order):
         superbox.receive(row.header["box"], row.header["part"], row.tuples())
     notes.sort(key=lambda r: str(r.header["from"]))
-    marks = job.plan.network.propagate(_known_marks(job, stage, state.memo, notes))
-    superbox.punctuate(marks)
+    marks = superbox.punctuate(_known_marks(job, stage, state.memo, notes))
     sender = f"stage {stage} bucket {bucket:04d}"
     for seq, leaving in enumerate(superbox.departures()):
         box, target = leaving.box, job.plan.stage_of[leaving.box.name]
@@ -46,15 +47,25 @@ def run_stage(job: Job, stage: int, bucket: int, batch: int, rows: Iterable[Row]
             target, box.name, leaving.part, sender, seq, leaving.tuples, leaving.keys, job.settings.buckets
         )
     yield from _progress_notes(job, stage, bucket, sender, state.memo, marks)
-    receipts = job.stage_outputs(batch, part_number(stage, bucket), superbox.leaving)
+    receipts = job.stage_outputs(batch, part_number(stage, bucket), superbox.leaving, control.now)
     state.save()
     content = {
         "boxes": {name: asdict(w) for name, w in superbox.work.items()},
         "receipts": [receipts],
         "marks": {b.name: marks[b.name] for b in job.plan.stateful(stage)},
         "bucket": bucket,
+        "wake": superbox.wake(),
     }
     yield note(OUTLET, bucket, sender, content)
+
+
+def _control(memo: dict[str, Any], notes: list[Row]) -> Control:
+    """What the intake says of this batch; its tables stay as they were when it says nothing."""
+    said = [row.header["content"]["control"] for row in notes if "control" in row.header["content"]]
+    for each in said:
+        memo["now"] = max(each["now"], memo.get("now", 0))
+        memo["tables"] = {**memo.get("tables", {}), **each["tables"]}
+    return Control(memo.get("now", 0), memo.get("tables", {}))
 
 
 def _known_marks(job: Job, stage: int, memo: dict[str, Any], notes: list[Row]) -> dict[str, Marks]:
@@ -62,14 +73,14 @@ def _known_marks(job: Job, stage: int, memo: dict[str, Any], notes: list[Row]) -
     if stage == 1:
         return _source_marks(job, memo, notes)
     heard: dict[str, dict[str, dict[str, int]]] = memo.setdefault("heard", {})
-    for row in notes:
+    for row in (r for r in notes if "marks" in r.header["content"]):
         heard.setdefault(row.header["from"], {}).update(row.header["content"]["marks"])
     silent = len(heard) < job.settings.buckets
     known: dict[str, Marks] = {}
     for box in _producers(job, before=stage):
         known[box.name] = {
             a: BEGINNING if silent else min(said.get(box.name, {}).get(a, BEGINNING) for said in heard.values())
-            for a in box.progressing(0)
+            for a in (*box.progressing(0), ENDED)
         }
     return known
 
@@ -77,13 +88,13 @@ def _known_marks(job: Job, stage: int, memo: dict[str, Any], notes: list[Row]) -
 def _source_marks(job: Job, memo: dict[str, Any], notes: list[Row]) -> dict[str, Marks]:
     shards: dict[str, dict[str, dict[str, Any]]] = memo.setdefault("shards", {})
     for row in notes:
-        for source, seen in row.header["content"]["shards"].items():
+        for source, seen in row.header["content"].get("shards", {}).items():
             known = shards.setdefault(source, {})
             for shard, extremes in seen.items():
                 before = Extremes(**known[shard]) if shard in known else NOTHING
                 known[shard] = asdict(before.merge(Extremes(**extremes)))
     return {
-        s.name: {s.on: source_mark(s, {k: Extremes(**e) for k, e in shards.get(s.name, {}).items()})}
+        s.name: source_marks(s, {k: Extremes(**e) for k, e in shards.get(s.name, {}).items()})
         for s in job.plan.network.sources
     }
 

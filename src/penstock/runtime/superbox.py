@@ -8,11 +8,15 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from penstock.algebra.box import Box, Marks, Output, Port, Stateful
+from penstock.algebra.hidden import ARRIVED, SEQ, end_of
+from penstock.algebra.ticks import to_ticks
 from penstock.errors import PenstockError
 from penstock.operators.base import Entry, Operator, Slots
 from penstock.operators.catalog import entry, holder, operator
@@ -31,6 +35,8 @@ class BoxWork:
     held_rows: int = 0
     """For a stateful box: rows in its state, such as partial aggregates."""
     open_windows: int = 0
+    late: int = 0
+    """For a box with a late stream: tuples that came too late for it."""
 
 
 @dataclass(frozen=True)
@@ -40,19 +46,32 @@ class Departure:
     box: Stateful
     part: str
     tuples: pa.Table
-    keys: tuple[str, ...]
+    keys: tuple[str, ...] | None
+
+
+@dataclass(frozen=True)
+class Control:
+    """What the offset of a batch says besides positions."""
+
+    now: int = 0
+    """The clock reading of the batch, in microseconds since the epoch: when its tuples arrived."""
+    tables: Mapping[str, str] = field(default_factory=dict)
+    """The version of every static table, by the name of its box."""
 
 
 class Superbox:
     """The operators of one place, for the length of one batch."""
 
-    def __init__(self, plan: Plan, place: int, slots: Callable[[str], Slots] | None = None) -> None:
+    def __init__(self, plan: Plan, place: int, control: Control, slots: Callable[[str], Slots] | None = None) -> None:
         self._plan = plan
+        self._control = control
         self._network = plan.network
         self._operators: dict[str, Operator] = {}
         self._stateful = {b.name: b for b in plan.network.boxes if isinstance(b, Stateful)}
         self._entries: dict[str, Entry] = {}
-        self._holders = {b.name: holder(b, slots(b.name)) for b in plan.stateful(place)} if slots else {}
+        self._holders = (
+            {b.name: holder(b, slots(b.name), self._needed(b)) for b in plan.stateful(place)} if slots else {}
+        )
         self._slots = slots
         self.leaving: dict[str, list[pa.Table]] = {}
         """Tuples that have reached an output, by the output's name."""
@@ -73,22 +92,40 @@ class Superbox:
         """A part arrives at the stage of its box."""
         self._holders[box].receive(part, tuples)
 
-    def punctuate(self, marks: Mapping[str, Marks]) -> None:
-        """Close what the low-water marks complete, upstream first, so that results pass through in the same batch."""
-        for name, worker in self._holders.items():
-            box = self._stateful[name]
-            inputs = [marks[p.name] for p in box.inputs]
-            with _Doing(self, box) as work:
-                if name in self._entries:
-                    for part, tuples in self._entries.pop(name).flush():
-                        worker.receive(part, tuples)
-                results = list(worker.punctuate(inputs))
-                work.tuples_out += sum(t.num_rows for _, t in results)
-                work.released += worker.released
-                work.held_rows += self._slots(name).rows() if self._slots else 0
-                work.open_windows += worker.open_windows(inputs)
-            for index, departing in results:
-                self.push(Port(box, index), departing)
+    def punctuate(self, known: Mapping[str, Marks]) -> dict[str, Marks]:
+        """Close what the low-water marks complete, upstream first, so that results pass through in the same batch.
+
+        The low-water marks of every port, from those known at the entrance of this place.
+        """
+        marks: dict[str, Marks] = dict(known)
+        for box in self._network.boxes:
+            if box.name in self._holders:
+                self._punctuate(self._stateful[box.name], marks)
+            self._network.advance(box, marks)
+        return marks
+
+    def _punctuate(self, box: Stateful, marks: dict[str, Marks]) -> None:
+        worker, inputs, late = self._holders[box.name], [marks[p.name] for p in box.inputs], box.late_port()
+        with _Doing(self, box) as work:
+            if box.name in self._entries:
+                for part, tuples in self._entries.pop(box.name).flush():
+                    worker.receive(part, self._stamped(tuples))
+            results = list(worker.punctuate(inputs, self._control.now))
+            work.tuples_out += sum(t.num_rows for port, t in results if port != late)
+            work.late += sum(t.num_rows for port, t in results if port == late)
+            work.released += worker.released
+            work.held_rows += self._slots(box.name).rows() if self._slots else 0
+            work.open_windows += worker.open_windows(inputs)
+            stated = worker.output_marks(inputs)
+            if stated is not None:
+                marks[box.name] = {**stated, **end_of(inputs)}
+        for index, departing in results:
+            self.push(Port(box, index), self._sequenced(Port(box, index), departing))
+
+    def wake(self) -> int | None:
+        """The clock reading at which a box here wants to be run again, whatever arrives."""
+        times = [time for worker in self._holders.values() if (time := worker.wake()) is not None]
+        return min(times, default=None)
 
     def departures(self) -> Iterator[Departure]:
         """What is bound for later stages."""
@@ -96,7 +133,9 @@ class Superbox:
             box = self._stateful[name]
             with _Doing(self, box):
                 parts = list(worker.flush())
-            yield from (Departure(box, part, tuples, box.keys(box.slot_of(part))) for part, tuples in parts)
+            yield from (
+                Departure(box, part, self._stamped(tuples), box.keys(box.slot_of(part))) for part, tuples in parts
+            )
 
     def _enter(self, box: Box, slot: int, tuples: pa.Table) -> None:
         if isinstance(box, Output):
@@ -106,13 +145,31 @@ class Superbox:
             work.tuples_in += tuples.num_rows
             if isinstance(box, Stateful):
                 if box.name not in self._entries:
-                    self._entries[box.name] = entry(box)
+                    self._entries[box.name] = entry(box, self._needed(box))
                 self._entries[box.name].process(slot, tuples)
                 return
             results = list(self._operator(box).process(slot, tuples))
             work.tuples_out += sum(t.num_rows for _, t in results)
         for index, departing in results:
             self.push(Port(box, index), departing)
+
+    def _stamped(self, tuples: pa.Table) -> pa.Table:
+        """Tuples with their QoS timestamp: what has none yet has arrived with this batch."""
+        if ARRIVED in tuples.column_names:
+            return tuples
+        return tuples.append_column(ARRIVED, pa.repeat(pa.scalar(self._control.now, pa.int64()), tuples.num_rows))
+
+    def _sequenced(self, port: Port, tuples: pa.Table) -> pa.Table:
+        """Tuples that a box has made, with an arrival order if one is asked for: their attribute's."""
+        if SEQ not in self._plan.columns.get(port.name, ()) or SEQ in tuples.column_names:
+            return tuples
+        along = [a for a in port.progressing if a in tuples.column_names]
+        order = pc.fill_null(to_ticks(tuples.column(along[0])), 0) if along else np.zeros(tuples.num_rows, np.int64)
+        return tuples.append_column(SEQ, order if along else pa.array(order))
+
+    def _needed(self, box: Stateful) -> tuple[frozenset[str], ...]:
+        """The columns that are needed of each output of a box."""
+        return tuple(self._plan.columns.get(Port(box, i).name, frozenset()) for i in range(len(box.ports)))
 
     def _operator(self, box: Box) -> Operator:
         if box.name not in self._operators:

@@ -54,7 +54,7 @@ class Row:
 
 
 def trains(
-    stage: int, box: str, part: str, sender: str, seq: int, tuples: pa.Table, keys: Sequence[str], buckets: int
+    stage: int, box: str, part: str, sender: str, seq: int, tuples: pa.Table, keys: Sequence[str] | None, buckets: int
 ) -> Iterator[Row]:
     """A part of a box's traffic as trains for its stage: by bucket, none of them too long for one row of Spark's."""
     for bucket, own in buckets_of(tuples, keys, buckets):
@@ -95,8 +95,11 @@ def from_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[Row]:
             yield Row(bucket, json.loads(header), bodies[i].as_buffer())
 
 
-def buckets_of(tuples: pa.Table, keys: Sequence[str], buckets: int) -> Iterator[tuple[int, pa.Table]]:
-    """The tuples of each bucket: those of one group together, the global group in bucket 0."""
+def buckets_of(tuples: pa.Table, keys: Sequence[str] | None, buckets: int) -> Iterator[tuple[int, pa.Table]]:
+    """The tuples of each bucket: those of one group together, the global group in bucket 0; all in all for None."""
+    if keys is None:
+        yield from ((bucket, tuples) for bucket in range(buckets))
+        return
     if not keys or buckets == 1:
         yield 0, tuples
         return

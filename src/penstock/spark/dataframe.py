@@ -15,10 +15,12 @@ from pyspark import TaskContext
 from pyspark.sql import DataFrame
 from pyspark.sql.pandas.types import to_arrow_schema
 
+from penstock.algebra.hidden import ARRIVED
 from penstock.connectors.base import Advance, Chunk, Feed, Journal, Limit, Position, Split
 from penstock.errors import QueryError
 from penstock.runtime.board import Board
 from penstock.runtime.intake import ONLY_SHARD, Intake
+from penstock.runtime.superbox import Control
 from penstock.runtime.train import to_batch
 from penstock.spark.carrier import JobTicket, current_batch, wrapped_errors
 
@@ -83,10 +85,20 @@ class DataFrameTask:
             source = next(s for s in job.plan.network.sources if s.name == self.source)
             issued = {self.source: Board(job.board).at(batch - 1).issued(source)}
             number = _TASKS_PER_FRAME * (self.index + 1) + (context.partitionId() if context is not None else 0)
-            intake = Intake(job, batch, number, issued)
+            partition = context.partitionId() if context is not None else 0
+            intake: Intake | None = None
+            seq = 0
             for tuples in batches:
-                intake.take_whole(source, ONLY_SHARD, pa.Table.from_batches([tuples]).cast(source.tuples))
-            for row in intake.rows():
+                table = pa.Table.from_batches([tuples])
+                if intake is None:
+                    # Spark records the time of a batch with its offsets: a replay reads the same.
+                    arrived = table.column(ARRIVED)[0].as_py() if table.num_rows else 0
+                    intake = Intake(job, batch, number, issued, Control(arrived))
+                    seq = intake.first_seq(source, partition)
+                intake.take_whole(source, ONLY_SHARD, table.drop_columns([ARRIVED]).cast(source.tuples), seq)
+                seq += table.num_rows
+            intake = intake if intake is not None else Intake(job, batch, number, issued, Control())
+            for row in intake.rows(tell=True):
                 yield to_batch(row)
 
 

@@ -13,9 +13,10 @@ from functools import reduce
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.functions import col
+from pyspark.sql.functions import col, current_timestamp, unix_micros
 from pyspark.sql.streaming.query import StreamingQuery
 
+from penstock.algebra.hidden import ARRIVED
 from penstock.runtime.job import Job
 from penstock.runtime.stage import run_stage
 from penstock.runtime.train import ROW_SCHEMA, Row, from_batches, to_batch
@@ -64,7 +65,9 @@ def _intake(session: SparkSession, job: Job, ticket: JobTicket) -> DataFrame:
     """The rows of all inputs: those of the intake, and those of Spark DataFrames, which take the same path."""
     intake = session.readStream.format(FORMAT).option("job", ticket.text).load()
     frames = [
-        source.connector.frame.mapInArrow(DataFrameTask(ticket, source.name, index), ROW_DDL)
+        source.connector.frame.withColumn(ARRIVED, unix_micros(current_timestamp())).mapInArrow(
+            DataFrameTask(ticket, source.name, index), ROW_DDL
+        )
         for index, source in enumerate(job.plan.network.sources)
         if isinstance(source.connector, DataFrameInput)
     ]

@@ -1,0 +1,42 @@
+"""What is checked of names and columns when a box is built."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+
+from penstock.algebra.hidden import is_hidden
+from penstock.errors import QueryError
+
+
+def require_name(name: str) -> None:
+    # Names become folders of the checkpoint; '!' marks what the plan adds by itself.
+    if not name or name.startswith(".") or any(c in name for c in "/\\!\0"):
+        raise QueryError(
+            f"{name!r} cannot be a name",
+            expected="a name that is not empty, does not begin with a dot and has no '/', '\\' or '!' in it",
+        )
+
+
+def refuse_hidden(names: Sequence[str]) -> None:
+    """Names that begin with '#' belong to hidden columns."""
+    for name in names:
+        if is_hidden(name):
+            raise QueryError(f"'{name}' begins with '#', as hidden columns do", hint="rename it with map()")
+
+
+def require_columns(names: Sequence[str], schema: pa.Schema) -> None:
+    for name in names:
+        if schema.get_field_index(name) < 0:
+            raise QueryError(f"unknown column '{name}'", expected=f"one of {', '.join(schema.names)}")
+
+
+def key_columns(by: Sequence[str] | str, schema: pa.Schema) -> tuple[str, ...]:
+    """The columns of a `by=` argument, each once and known."""
+    keys = (by,) if isinstance(by, str) else tuple(by)
+    require_columns(keys, schema)
+    repeated = {key for key in keys if keys.count(key) > 1}
+    if repeated:
+        raise QueryError(f"'{min(repeated)}' is named twice in by=")
+    return keys
