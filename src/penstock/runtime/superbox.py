@@ -99,8 +99,9 @@ class Superbox:
         """
         marks: dict[str, Marks] = dict(known)
         for box in self._network.boxes:
-            if box.name in self._holders:
-                self._punctuate(self._stateful[box.name], marks)
+            # An output may have the name of a box.
+            if isinstance(box, Stateful) and box.name in self._holders:
+                self._punctuate(box, marks)
             self._network.advance(box, marks)
         return marks
 
