@@ -1,0 +1,55 @@
+"""Hidden columns and marks."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+
+import penstock as pk
+from penstock.algebra.hidden import ARRIVED, ENDED, SEQ, carried, end_of, has_ended, in_order
+from penstock.algebra.ticks import BEGINNING, END
+
+
+def test_tuples_are_ordered_by_arrival_number_and_then_by_content() -> None:
+    tuples = pa.table({"k": ["b", "a", "c", None], "l": [[1], [2], [3], [4]], SEQ: [1, 1, 0, 1]})
+    assert in_order(tuples)["k"].to_pylist() == ["c", "a", "b", None]
+
+
+def test_the_order_does_not_depend_on_how_tuples_lay() -> None:
+    tuples = pa.table({"k": ["b", "a", "c"], SEQ: [5, 5, 5]})
+    assert in_order(tuples) == in_order(tuples.take([2, 0, 1]))
+
+
+def test_no_tuples_are_in_order() -> None:
+    assert in_order(pa.table({"k": pa.array([], pa.string()), SEQ: pa.array([], pa.int64())})).num_rows == 0
+
+
+def test_what_is_made_of_several_streams_ends_with_the_last_of_them() -> None:
+    ended, going = {ENDED: END}, {ENDED: BEGINNING}
+    assert has_ended(end_of([ended, ended]))
+    assert not has_ended(end_of([ended, going]))
+    assert not has_ended({})
+
+
+def test_only_the_hidden_columns_that_are_there_are_carried() -> None:
+    assert carried(pa.table({"k": [1], ARRIVED: [0]})) == [ARRIVED]
+
+
+@pytest.mark.parametrize("build", ["source", "map"])
+def test_names_of_hidden_columns_are_refused(build: str) -> None:
+    net = pk.Network("net")
+    with pytest.raises(pk.QueryError, match="'#seq' begins with '#', as hidden columns do"):
+        if build == "source":
+            net.source("in", pk.memory([], schema={"ts": "int64", "#seq": "int64"}))
+        else:
+            net.source("in", pk.memory([], schema={"ts": "int64"})).map(**{"ts": "ts", "#seq": "ts"})
+
+
+def test_a_stream_without_progress_still_ends() -> None:
+    net = pk.Network("net")
+    stream = net.source("in", pk.memory([(1,), (2,)], schema={"ts": "int64"}, train=1)).map(odd="ts % 2", name="odd")
+    stream.output("out")
+    assert stream.progressing == ()
+    ends: list[bool] = []
+    net.run(engine="local", on_batch=lambda record: ends.append(has_ended(record.marks["odd"])))
+    assert ends == [False, True]
