@@ -9,7 +9,7 @@ import pytest
 
 from penstock.connectors.base import Limit
 from penstock.connectors.journal import MemoryJournal
-from penstock.connectors.memory import memory, punctuation
+from penstock.connectors.memory import clock, memory, punctuation
 from penstock.errors import QueryError
 
 SCHEMA = {"ts": "int64", "k": "string"}
@@ -133,3 +133,27 @@ def test_a_table_is_cut_into_trains_and_cast_to_the_schema(drain: Drain) -> None
 def test_a_script_that_makes_no_sense_is_refused(call: Callable[[], object], text: str) -> None:
     with pytest.raises(QueryError, match=text):
         call()
+
+
+def test_a_script_may_bring_its_own_clock() -> None:
+    script = [(1,), clock(5), (2,), (3,), clock("1970-01-01 00:00:09"), (4,)]
+    connector = memory(script, schema={"ts": "int64"}, train=2)
+    feed = connector.open(connector.schema(), MemoryJournal())
+    readings, position = [], feed.start()
+    while not (step := feed.advance(position, Limit(1, 1))).ended:
+        readings.append(step.clock)
+        position = step.position
+    # Its clock stands still between readings; before the first there is none.
+    assert [*readings, step.clock] == [5_000_000, 5_000_000, 9_000_000]
+    rows = [
+        c.tuples
+        for s in feed.splits(feed.start(), step.position)
+        for c in connector.read(s, connector.schema(), ["ts"])
+    ]
+    assert [row["ts"] for batch in rows for row in batch.to_pylist()] == [1, 2, 3, 4]
+
+
+def test_without_a_script_of_it_the_clock_is_the_machines() -> None:
+    connector = memory([(1,)], schema={"ts": "int64"})
+    feed = connector.open(connector.schema(), MemoryJournal())
+    assert feed.advance(feed.start(), Limit(1, 1)).clock is None

@@ -69,6 +69,9 @@ def run(
                 + (f" + {count.punctuation:,} punctuation" if count.punctuation else ""),
                 highlight=False,
             )
+        for name, work in result.record().boxes.items():
+            if work.late:
+                console.print(f"{name}: {work.late:,} of {work.tuples_in:,} tuples came too late", highlight=False)
 
 
 @app.command()
