@@ -1,0 +1,172 @@
+"""Cleanse and Merge: a sort that punctuation releases (oop.md 5.5), of one stream or of several.
+
+Keeps the tuples that no low-water mark has passed yet, in slots by time segment. When the mark passes a tuple, it
+leaves: in order of `on`, ties in order of (input, arrival). Tuples at the mark itself wait, since ties may follow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.algebra.box import Marks
+from penstock.algebra.cleanse import Cleanse
+from penstock.algebra.hidden import ARRIVED, SEQ, end_of
+from penstock.algebra.ticks import BEGINNING, END, tick_ns, to_ticks
+from penstock.operators.base import Departures, Holder, Slots
+from penstock.operators.bsort import TUPLES, Ledger
+from penstock.operators.bubble import Mask, Numbers, in_arrival_order, parted
+
+ARRIVAL: Final = "#arrival"
+"""The order of tuples that tie: their input, and their number in the box's bucket."""
+INPUT_BITS: Final = 48
+"""A bucket takes fewer tuples than this many bits can number."""
+
+MINUTE_NS: Final = 60 * 10**9
+INTEGERS: Final = 1024
+MOST_SEGMENTS: Final = 64
+"""Segments that one batch is spread over at most: where its ticks reach further, its segments are longer."""
+LEVELS: Final = 64
+MERGE_CHUNKS: Final = 8
+"""Chunks that a segment gathers before they are copied into one."""
+
+
+class SlotsByTime:
+    """Slots by time: one of level l holds ticks `[n * length, (n + 1) * length)`, where its length is base * 2^l.
+
+    >>> segments = SlotsByTime(pa.int64())
+    >>> [segments.span(slot) for slot in segments.slots_of(np.array([5, 1030, -1])).tolist()]
+    [(0, 1024), (1024, 2048), (-1024, 0)]
+    >>> [segments.span(slot) for slot in segments.slots_of(np.array([0, 100_000])).tolist()]
+    [(0, 2048), (98304, 100352)]
+    """
+
+    def __init__(self, kind: pa.DataType) -> None:
+        unit = tick_ns(kind)
+        # Slot numbers are 64 times segment numbers and must fit into 64 bits, as ticks do; a date32 has 32.
+        least = 1 if pa.types.is_date32(kind) else LEVELS
+        self._base = INTEGERS if unit is None else max(least, MINUTE_NS // unit)
+
+    def slots_of(self, ticks: Numbers) -> Numbers:
+        """The slot of every tuple of a batch, all of one level."""
+        if not len(ticks):
+            return ticks
+        low, high, level = int(ticks.min()), int(ticks.max()), 0
+        while high // (self._base << level) - low // (self._base << level) >= MOST_SEGMENTS:
+            level += 1
+        return self.at_level(ticks, level)
+
+    def at_level(self, ticks: Numbers, level: int) -> Numbers:
+        """The slot of a level in which each tuple would be."""
+        return np.floor_divide(ticks, self._base << level) * LEVELS + level
+
+    def span(self, slot: int) -> tuple[int, int]:
+        """The ticks [start, stop) that a slot is for."""
+        number, level = divmod(slot, LEVELS)
+        length = self._base << level
+        return number * length, (number + 1) * length
+
+
+class CleanseOp(Holder):
+    """Waiting tuples are added to their segments and touched no more until the mark reaches them."""
+
+    def __init__(self, box: Cleanse, slots: Slots, needed: Sequence[frozenset[str]]) -> None:
+        self._box = box
+        self._slots = slots
+        self._segments = SlotsByTime(box.on_type)
+        self._columns = [name for name in box.schema(0).names if name in needed[0]]
+        self._others = box.shared[1:]
+        self._arrived: dict[int, list[pa.Table]] = {}
+        self._ledger = Ledger.load(slots)
+        self.released = 0
+
+    def receive(self, part: str, tuples: pa.Table) -> None:
+        self._arrived.setdefault(int(part), []).append(tuples)
+
+    def punctuate(self, marks: Sequence[Marks], now: int) -> Departures:
+        mark, before = min(m[self._box.on] for m in marks), self._slots.get_mark()
+        arrived = self._number()
+        due = self._release(mark) if mark > before else []
+        if arrived is not None:
+            passed = self._passed(arrived, mark)
+            due.append(arrived if passed.all() else arrived.filter(pa.array(passed)))
+            if not passed.all():
+                self._keep(arrived if not passed.any() else arrived.filter(pa.array(~passed)))
+        self._slots.set_mark(max(mark, before))
+        if arrived is not None or due:
+            self._ledger.save(self._slots)
+        leaving = self._sorted(due)
+        if leaving is not None:
+            yield 0, leaving
+
+    def output_marks(self, marks: Sequence[Marks]) -> Marks:
+        stated = {a: min(m[a] for m in marks) for a in self._box.shared}
+        held = {a: min(stated[a], self._ledger.least(a)) for a in self._others}
+        return {**stated, **held, **end_of(marks)}
+
+    def _number(self) -> pa.Table | None:
+        """What has arrived, input by input, with its place in the order of ties in the place of `SEQ`."""
+        tables = []
+        for number, parts in sorted(self._arrived.items()):
+            tuples = in_arrival_order(parts).drop_columns([SEQ])
+            first = (number << INPUT_BITS) + self._ledger.arrivals
+            places = np.arange(first, first + tuples.num_rows, dtype=np.int64)
+            self._ledger.arrivals += tuples.num_rows
+            tables.append(tuples.append_column(ARRIVAL, pa.array(places)))
+        self._arrived = {}
+        return pa.concat_tables(tables) if tables else None
+
+    def _release(self, mark: int) -> list[pa.Table]:
+        """What waits below the mark; of the segment in which the mark lies, the rest waits on."""
+        due = []
+        for slot in sorted(self._ledger.lowest):
+            start, stop = self._segments.span(slot)
+            if start >= mark:
+                continue
+            tuples = pa.concat_tables(self._slots.chunks(slot, TUPLES))
+            passed = np.ones(tuples.num_rows, bool) if stop <= mark else self._passed(tuples, mark)
+            if not passed.any():
+                continue
+            due.append(tuples if passed.all() else tuples.filter(pa.array(passed)))
+            if passed.all():
+                self._slots.drop(slot)
+                del self._ledger.lowest[slot]
+                continue
+            rest = tuples.filter(pa.array(~passed)).combine_chunks()
+            self._slots.replace(slot, TUPLES, rest)
+            self._ledger.note(slot, rest, self._others)
+        return due
+
+    def _keep(self, tuples: pa.Table) -> None:
+        for slot, own in parted(tuples, self._segments.slots_of(self._ticks(tuples))):
+            if self._slots.count(slot, TUPLES) + 1 < MERGE_CHUNKS:
+                self._slots.append(slot, TUPLES, own)
+            else:
+                self._slots.replace(
+                    slot, TUPLES, pa.concat_tables([*self._slots.chunks(slot, TUPLES), own]).combine_chunks()
+                )
+            self._ledger.note(slot, own, self._others, added=True)
+
+    def _sorted(self, due: list[pa.Table]) -> pa.Table | None:
+        """What leaves, in order of `on` and ties as they came, with its order of departure."""
+        tuples = pa.concat_tables(due) if due else None
+        if tuples is None or not tuples.num_rows:
+            return None
+        self.released += tuples.num_rows
+        ticks = self._ticks(tuples)
+        order = np.lexsort((tuples.column(ARRIVAL).to_numpy(), ticks))
+        # Groups of different buckets must fall into one order whatever the number of buckets: that of their ticks.
+        seq = ticks[order] if self._box.by else np.arange(len(order), dtype=np.int64)
+        leaving = tuples.select([*self._columns, ARRIVED]).take(pa.array(order))
+        return leaving.append_column(SEQ, pa.array(seq))
+
+    def _passed(self, tuples: pa.Table, mark: int) -> Mask:
+        return np.ones(tuples.num_rows, bool) if mark == END else self._ticks(tuples) < mark
+
+    def _ticks(self, tuples: pa.Table) -> Numbers:
+        ticks: Numbers = pc.fill_null(to_ticks(tuples.column(self._box.on)), BEGINNING).to_numpy()
+        return ticks
