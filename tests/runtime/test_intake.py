@@ -14,8 +14,9 @@ from tests.runtime.jobs import job_of
 import penstock as pk
 from penstock.algebra.ticks import END
 from penstock.connectors.base import Split
-from penstock.runtime.intake import Planner, _share_out, read_assignment
+from penstock.runtime.intake import read_assignment
 from penstock.runtime.local import LocalExecutor
+from penstock.runtime.planner import Planner, _share_out
 from penstock.runtime.result import Result
 from penstock.runtime.train import OUTLET
 

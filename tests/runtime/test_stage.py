@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from pathlib import Path
 
@@ -9,8 +10,10 @@ import pytest
 from tests.runtime.jobs import job_of
 
 import penstock as pk
-from penstock.runtime.intake import Planner, read_assignment
+from penstock.language.ordering import assume
+from penstock.runtime.intake import read_assignment
 from penstock.runtime.job import Job
+from penstock.runtime.planner import Planner
 from penstock.runtime.stage import run_stage
 from penstock.runtime.train import Row
 
@@ -63,3 +66,17 @@ def test_progress_is_not_repeated_to_the_next_stage(tmp_path: Path) -> None:
     told = [r for r in run_stage(job, 1, 0, 0, []) if r.stage == 2]
     assert {r.bucket for r in told} == {0, 1}, "every bucket of the next stage is told"
     assert [r for r in run_stage(job, 1, 0, 1, []) if r.stage == 2] == []
+
+
+@pytest.mark.parametrize("buckets", [1, 3])
+def test_an_order_assumed_without_groups_is_progress_for_every_bucket_behind_it(buckets: int) -> None:
+    """Boxes without keys live in bucket 0; the others must not hold back what is behind them (needs two stages)."""
+    net = pk.Network("net")
+    rows = [(i, k, i * 10) for i, k in enumerate("aabbabab")]
+    schema = {"ts": "int64", "k": "string", "v": "int64"}
+    streams = [net.source(name, pk.memory(rows, schema=schema, train=2)) for name in ("x", "y")]
+    both = pk.union(*(assume(stream, pk.order("v", 1)) for stream in streams))
+    both.aggregate({"n": "count(*)"}, on="v", size=20, by="k").output("out")
+    result = net.run("local", buckets=buckets)
+    stated = [e.value[0][1] for e in result.elements("out") if not isinstance(e, dict)]
+    assert stated == [0, 20, 40, math.inf]

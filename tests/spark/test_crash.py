@@ -28,9 +28,10 @@ import pytest
 import penstock as pk
 from penstock.plan.compile import compile_network
 from penstock.runtime.board import Board, Record
-from penstock.runtime.intake import Offset, Planner, read_assignment
+from penstock.runtime.intake import read_assignment
 from penstock.runtime.job import Job, open_job
 from penstock.runtime.outlet import Outlet
+from penstock.runtime.planner import Offset, Planner
 from penstock.runtime.result import Result
 from penstock.runtime.settings import Settings
 from penstock.runtime.stage import run_stage

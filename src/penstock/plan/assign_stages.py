@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from penstock.algebra.box import Box, Filter, Map, Port, Source, Stateful, Union
+from penstock.algebra.table_join import TableJoin
 from penstock.errors import InternalError
 from penstock.plan.plan import INTAKE, Plan
 
@@ -38,6 +39,11 @@ def _flows(box: Box, flows: dict[str, frozenset[Flow]], stages: dict[str, int]) 
             return flows[box.inputs[0].name]
         case Map():
             return frozenset((place, _renamed(box, keys)) for place, keys in flows[box.inputs[0].name])
+        case TableJoin():
+            return frozenset(
+                (place, None if keys is None else tuple(box.name_of(k) for k in keys))
+                for place, keys in flows[box.inputs[0].name]
+            )
         case Union():
             return frozenset().union(*(flows[p.name] for p in box.inputs))
     if len(box.inputs) == 1:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from penstock.algebra.aggregate import Aggregate
 from penstock.algebra.box import Output, Port, Source, Stateful
+from penstock.algebra.table_join import TableJoin
 from penstock.algebra.ticks import span_text
 from penstock.plan.plan import INTAKE, Plan
 
@@ -19,6 +20,9 @@ def explain(plan: Plan) -> str:
         lines.append(f"  {box.kind} {box.name}{_inputs(box.inputs)}: {box.describe()}")
         if isinstance(box, Source):
             lines.append(f"    reads {', '.join(n for n in box.tuples.names if n in plan.columns[box.name])}")
+        if isinstance(box, TableJoin):
+            names, known = box.loaded(plan.columns[box.name]).names, len(box.pairing.right)
+            lines.append(f"    loads {', '.join(names)} ({len(names)} of {_counted(known, 'column')} of the table)")
         lines += [f"    -> {_progress(Port(box, i))}" for i in range(len(box.ports)) if _used(plan, Port(box, i))]
     for stage in range(INTAKE + 1, plan.stages + 1):
         lines += ["", f"stage {stage}"]

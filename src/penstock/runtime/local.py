@@ -9,9 +9,10 @@ import json
 from collections.abc import Callable
 
 from penstock.runtime.board import Board, Record
-from penstock.runtime.intake import Offset, Planner, read_assignment
+from penstock.runtime.intake import read_assignment
 from penstock.runtime.job import Job
 from penstock.runtime.outlet import Outlet
+from penstock.runtime.planner import Offset, Planner
 from penstock.runtime.result import Result
 from penstock.runtime.stage import run_stage
 from penstock.runtime.train import Row, from_batches, to_batch

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from penstock.algebra.box import Marks
-from penstock.algebra.hidden import is_hidden
+from penstock.algebra.hidden import visible
 from penstock.algebra.ticks import BEGINNING
 from penstock.connectors.targets import Receipt, Results
 from penstock.progress.extremes import NOTHING, Extremes
@@ -73,9 +73,9 @@ class Outlet:
         record.wake = min((c["wake"] for c in notes if c.get("wake") is not None), default=None)
         known: dict[str, Marks] = {s.name: source_marks(s, record.shards.get(s.name, {})) for s in network.sources}
         for port, by_bucket in record.buckets.items():
-            attributes = {a for marks in by_bucket.values() for a in marks}
+            attributes = dict.fromkeys(a for marks in by_bucket.values() for a in marks)
             known[port] = {a: min(m.get(a, BEGINNING) for m in by_bucket.values()) for a in attributes}
-        record.marks = {port: dict(marks) for port, marks in network.propagate(known).items()}
+        record.marks = {port: {a: m[a] for a in visible(m)} for port, m in network.propagate(known).items()}
         return record
 
     def _post_progress(self, before: Record, record: Record) -> None:
@@ -84,7 +84,7 @@ class Outlet:
             port = output.inputs[0].name
             marks = record.marks[port]
             former = before.marks.get(port, {})
-            changed = {a: m for a, m in marks.items() if not is_hidden(a) and m > former.get(a, BEGINNING)}
+            changed = {a: m for a, m in marks.items() if m > former.get(a, BEGINNING)}
             if changed and isinstance(output.target, Results):
                 name = f"{record.batch:08d}{PROGRESS_SUFFIX}"
                 self._job.scratch(output.name).write(name, json.dumps(changed).encode())

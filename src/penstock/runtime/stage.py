@@ -18,6 +18,7 @@ from penstock.progress.extremes import NOTHING, Extremes
 from penstock.runtime.board import source_marks
 from penstock.runtime.job import Job, part_number
 from penstock.runtime.superbox import Control, Superbox
+from penstock.runtime.tables import tables_of
 from penstock.runtime.train import OUTLET, Row, note, trains
 from penstock.storage.state import State
 
@@ -35,7 +36,7 @@ def run_stage(job: Job, stage: int, bucket: int, batch: int, rows: Iterable[Row]
             notes.append(row)
     state = State(job.state(stage, bucket), batch)
     control = _control(state.memo, notes)
-    superbox = Superbox(job.plan, stage, control, state.slots)
+    superbox = Superbox(job.plan, stage, control, tables_of(job), state.slots, bucket)
     for row in sorted(arrived, key=lambda r: r.order):
         superbox.receive(row.header["box"], row.header["part"], row.tuples())
     notes.sort(key=lambda r: str(r.header["from"]))

@@ -16,7 +16,8 @@ import pyarrow.compute as pc
 
 from penstock.algebra.box import Box, Marks, Output, Port, Stateful
 from penstock.algebra.hidden import ARRIVED, SEQ, end_of
-from penstock.algebra.ticks import to_ticks
+from penstock.algebra.table_join import TableJoin
+from penstock.algebra.ticks import END, to_ticks
 from penstock.errors import PenstockError
 from penstock.operators.base import Entry, Operator, Slots
 from penstock.operators.catalog import entry, holder, operator
@@ -59,12 +60,25 @@ class Control:
     """The version of every static table, by the name of its box."""
 
 
+Tables = Callable[[TableJoin, str | None], pa.Table]
+"""The rows of a box's static table in the version that the offset names."""
+
+
 class Superbox:
     """The operators of one place, for the length of one batch."""
 
-    def __init__(self, plan: Plan, place: int, control: Control, slots: Callable[[str], Slots] | None = None) -> None:
+    def __init__(
+        self,
+        plan: Plan,
+        place: int,
+        control: Control,
+        tables: Tables,
+        slots: Callable[[str], Slots] | None = None,
+        bucket: int = 0,
+    ) -> None:
         self._plan = plan
         self._control = control
+        self._tables = tables
         self._network = plan.network
         self._operators: dict[str, Operator] = {}
         self._stateful = {b.name: b for b in plan.network.boxes if isinstance(b, Stateful)}
@@ -73,6 +87,7 @@ class Superbox:
             {b.name: holder(b, slots(b.name), self._needed(b)) for b in plan.stateful(place)} if slots else {}
         )
         self._slots = slots
+        self._bucket = bucket
         self.leaving: dict[str, list[pa.Table]] = {}
         """Tuples that have reached an output, by the output's name."""
         self.work: dict[str, BoxWork] = {}
@@ -120,6 +135,9 @@ class Superbox:
             stated = worker.output_marks(inputs)
             if stated is not None:
                 marks[box.name] = {**stated, **end_of(inputs)}
+                if self._bucket and all(box.keys(slot) == () for slot in range(len(box.inputs))):
+                    # A box without keys lives in bucket 0: here nothing ever leaves it, which holds nobody back.
+                    marks[box.name] = dict.fromkeys(marks[box.name], END)
         for index, departing in results:
             self.push(Port(box, index), self._sequenced(Port(box, index), departing))
 
@@ -174,7 +192,9 @@ class Superbox:
 
     def _operator(self, box: Box) -> Operator:
         if box.name not in self._operators:
-            self._operators[box.name] = operator(box, self._plan.columns.get(box.name, frozenset()))
+            version = self._control.tables.get(box.name)
+            rows = self._tables(box, version) if isinstance(box, TableJoin) else None
+            self._operators[box.name] = operator(box, self._plan.columns.get(box.name, frozenset()), rows)
         return self._operators[box.name]
 
 

@@ -17,7 +17,7 @@ from penstock.spark.carrier import JobTicket, current_batch, wrapped_errors
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from penstock.runtime.intake import Assignment, Planner
+    from penstock.runtime.planner import Assignment, Planner
 
 FORMAT = "penstock"
 ROW_DDL = "bucket int, header string, body binary"
@@ -79,7 +79,7 @@ class IntakeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._planner.close()
 
     def _plan(self) -> Planner:
-        from penstock.runtime.intake import Planner
+        from penstock.runtime.planner import Planner
 
         if self._planner is None:
             self._planner = Planner(self._ticket.job())

@@ -1,0 +1,133 @@
+"""The planner: on the driver, it decides how far the next train reaches, and shares it out to tasks.
+
+```
+ Planner.latest(start) ──> offset: positions, issued low-water marks, clock, versions of static tables, tasks
+ Planner.assignments(start, end) ──> one Assignment per task
+```
+
+Everything that affects the answer is in the offset, so a batch can be read again to the same rows.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from penstock.connectors.base import Feed, Limit, Split
+from penstock.connectors.journal import FileJournal
+from penstock.runtime.board import Board
+from penstock.runtime.job import Job
+from penstock.runtime.superbox import Control
+from penstock.runtime.tables import TableKeeper
+
+Offset = dict[str, Any]
+ONLY_SHARD = "0"
+
+
+@dataclass(frozen=True)
+class Assignment:
+    """What one task of a batch reads."""
+
+    index: int
+    splits: tuple[tuple[str, Split], ...]
+    issued: Mapping[str, Mapping[str, int]]
+    """The low-water mark that each shard had stated before this batch: what is below it is late."""
+    open: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """The shards that hold windows back even before they deliver anything."""
+    ended: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """The shards that end with this batch."""
+    first: int = 0
+    """The number, in the batch, of the first split: arrival order goes on from task to task."""
+    control: Control = field(default_factory=Control)
+
+
+class Planner:
+    """The driver's side of all inputs of a network."""
+
+    def __init__(self, job: Job) -> None:
+        self._job = job
+        self._board = Board(job.board)
+        self._tables = TableKeeper(job)
+        self._feeds: dict[str, Feed] = {}
+
+    def initial(self) -> Offset:
+        inputs = {name: {"position": feed.start(), "ended": False} for name, feed in self._open().items()}
+        # Fixed here, once: what an input lists later must not change what an earlier batch has waited for.
+        shards = {s.name: list(s.connector.shards()) for s in self._job.plan.network.sources}
+        return {"inputs": inputs, "shards": shards, "issued": {}, "tasks": self._job.settings.tasks, "now": 0}
+
+    def latest(self, start: Offset) -> Offset:
+        """The offset of the next batch: `start` itself when no input has anything new."""
+        feeds = self._open()
+        live = [name for name in feeds if not start["inputs"][name]["ended"]]
+        if not live:
+            return start
+        settings = self._job.settings
+        limit = Limit(max(1, settings.train_rows // len(live)), max(1, settings.train_bytes // len(live)))
+        inputs, moved, clocks = dict(start["inputs"]), False, []
+        for name in live:
+            before = start["inputs"][name]
+            step = feeds[name].advance(before["position"], limit)
+            after = {"position": step.position, "ended": step.ended}
+            moved = moved or after != before
+            inputs[name] = after
+            clocks += [] if step.clock is None else [step.clock]
+        # A script may bring its own clock; time never goes back, whatever the machine's clock does.
+        now = max(start["now"], max(clocks) if clocks else time.time_ns() // 1000)
+        record = self._board.latest()
+        if not moved and not (record.wake is not None and now >= record.wake):
+            return start
+        issued = {s.name: record.issued(s) for s in self._job.plan.network.sources}
+        versions = self._tables.current(start.get("tables", {}), now)
+        tables = {"tables": versions} if versions else {}
+        return {**start, "inputs": inputs, "issued": issued, "tasks": settings.tasks, "now": now, **tables}
+
+    def assignments(self, start: Offset, end: Offset) -> list[Assignment]:
+        """The work between two offsets, shared out evenly in order of arrival."""
+        if start == end:
+            return []
+        splits: list[tuple[str, Split]] = []
+        ended: dict[str, tuple[str, ...]] = {}
+        for name, feed in self._open().items():
+            before, after = start["inputs"][name], end["inputs"][name]
+            fresh = [(name, split) for split in feed.splits(before["position"], after["position"])]
+            splits += fresh
+            if after["ended"] and not before["ended"]:
+                known = {*end["shards"][name], *end["issued"].get(name, {}), *(s.shard for _, s in fresh)}
+                ended[name] = tuple(sorted(known)) or (ONLY_SHARD,)
+        control, firsts = Control(end["now"], end.get("tables", {})), [0]
+        for share in (shares := _share_out(splits, end["tasks"])):
+            firsts.append(firsts[-1] + len(share))
+        first, *others = (
+            Assignment(i, tuple(share), end["issued"], first=firsts[i], control=control)
+            for i, share in enumerate(shares)
+        )
+        return [replace(first, open=end["shards"], ended=ended), *others]
+
+    def close(self) -> None:
+        for feed in self._feeds.values():
+            feed.close()
+
+    def _open(self) -> Mapping[str, Feed]:
+        if not self._feeds:
+            for source in self._job.plan.network.sources:
+                folder = self._job.journal(source.name)
+                folder.make()
+                journal = FileJournal(folder.child("journal.jsonl").path)
+                self._feeds[source.name] = source.connector.open(source.tuples, journal)
+        return self._feeds
+
+
+def _share_out(splits: Sequence[tuple[str, Split]], tasks: int) -> list[list[tuple[str, Split]]]:
+    """At most `tasks` contiguous shares of about equal size; one empty share when there is nothing to read."""
+    total = sum(max(1, s.rows) for _, s in splits)
+    shares: list[list[tuple[str, Split]]] = [[]]
+    taken = 0
+    for name, split in splits:
+        if shares[-1] and taken >= total * len(shares) / tasks and len(shares) < tasks:
+            shares.append([])
+        shares[-1].append((name, split))
+        taken += max(1, split.rows)
+    return shares
