@@ -153,6 +153,21 @@ class Memory:
         )
         yield Chunk(one_batch(fitted).select(list(columns)), batch)
 
+    def speaking(self, start: int, stop: int, known: Sequence[str]) -> Sequence[str]:
+        """The shards that have tuples or punctuation among the elements `[start, stop)`."""
+        if self.shard_by is None:
+            return known
+        if isinstance(self.elements, pa.Table):
+            texts = self.elements.column(self.shard_by).slice(start, stop - start).cast(pa.string())
+            found = set(pc.fill_null(texts, "None").unique().to_pylist())
+        else:
+            said = [at for at in range(start, stop) if not isinstance(self.elements[at], ClockElement)]
+            shards = {self._shard_of(at) for at in said}
+            if None in shards:
+                return known
+            found = {shard for shard in shards if shard is not None}
+        return [shard for shard in known if shard in found]
+
     def _tick(self, element: PunctuationElement) -> int:
         value = next((attribute, value) for attribute, value in element.value if attribute != self.shard_by)
         return tick_of(value[1], self.declared.field(value[0]).type)
@@ -199,7 +214,11 @@ class MemoryFeed:
     def splits(self, start: Position, end: Position) -> Sequence[Split]:
         first, last = start["at"], end["at"]
         cuts = [(at, min(last, at + _SPLIT_ELEMENTS)) for at in range(first, last, _SPLIT_ELEMENTS)]
-        return [MemorySplit(shard, low, high - low, low, high) for low, high in cuts for shard in self.known]
+        return [
+            MemorySplit(shard, low, high - low, low, high)
+            for low, high in cuts
+            for shard in self.connector.speaking(low, high, self.known)
+        ]
 
     def close(self) -> None:
         """Holds nothing."""

@@ -66,6 +66,10 @@ class Holder(ABC):
         """The clock reading at which something leaves even if nothing arrives, in microseconds since the epoch."""
         return None
 
+    def needs(self, marks: Sequence[Marks]) -> Sequence[tuple[int, str, int]]:
+        """What it waits for, as (input, attribute, tick that the low-water mark must reach); the next of each input."""
+        return ()
+
     def open_windows(self, marks: Sequence[Marks]) -> int:
         """How many results wait for punctuation, where that can be said."""
         return 0

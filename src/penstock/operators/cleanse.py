@@ -108,6 +108,11 @@ class CleanseOp(Holder):
         held = {a: min(stated[a], self._ledger.least(a)) for a in self._others}
         return {**stated, **held, **end_of(marks)}
 
+    def needs(self, marks: Sequence[Marks]) -> Sequence[tuple[int, str, int]]:
+        # Ties may follow, so the mark must pass the smallest tuple that waits, not only reach it.
+        least = self._ledger.least(self._box.on)
+        return [(slot, self._box.on, least + 1) for slot in range(len(marks))] if least != END else []
+
     def _number(self) -> pa.Table | None:
         """What has arrived, input by input, with its place in the order of ties in the place of `SEQ`."""
         tables = []
@@ -138,7 +143,7 @@ class CleanseOp(Holder):
                 continue
             rest = tuples.filter(pa.array(~passed)).combine_chunks()
             self._slots.replace(slot, TUPLES, rest)
-            self._ledger.note(slot, rest, self._others)
+            self._ledger.note(slot, rest, self._box.shared)
         return due
 
     def _keep(self, tuples: pa.Table) -> None:
@@ -149,7 +154,7 @@ class CleanseOp(Holder):
                 self._slots.replace(
                     slot, TUPLES, pa.concat_tables([*self._slots.chunks(slot, TUPLES), own]).combine_chunks()
                 )
-            self._ledger.note(slot, own, self._others, added=True)
+            self._ledger.note(slot, own, self._box.shared, added=True)
 
     def _sorted(self, due: list[pa.Table]) -> pa.Table | None:
         """What leaves, in order of `on` and ties as they came, with its order of departure."""

@@ -13,7 +13,8 @@ from penstock.algebra.ticks import BEGINNING, END
 
 @dataclass(frozen=True)
 class Extremes:
-    """The largest value a shard has delivered, the strongest punctuation in its data, and whether it has ended.
+    """The largest value a shard has delivered, the strongest punctuation it has stated, whether it has ended, and when
+    it last delivered anything (a clock reading in microseconds since the epoch).
 
     >>> Extremes(largest=3).merge(Extremes(largest=7)) == Extremes(largest=7).merge(Extremes(largest=3))
     True
@@ -24,9 +25,15 @@ class Extremes:
     largest: int = BEGINNING
     stated: int = BEGINNING
     ended: bool = False
+    at: int = 0
 
     def merge(self, other: Extremes) -> Extremes:
-        return Extremes(max(self.largest, other.largest), max(self.stated, other.stated), self.ended or other.ended)
+        return Extremes(
+            max(self.largest, other.largest),
+            max(self.stated, other.stated),
+            self.ended or other.ended,
+            max(self.at, other.at),
+        )
 
 
 NOTHING = Extremes()

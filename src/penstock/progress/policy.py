@@ -13,6 +13,7 @@ import pyarrow as pa
 from penstock.algebra.ticks import BEGINNING, END, Duration, duration_ticks
 from penstock.errors import QueryError
 from penstock.progress.extremes import Extremes
+from penstock.progress.idle import Idle
 
 
 class Policy(Protocol):
@@ -36,14 +37,17 @@ def _stated(seen: Extremes, deduced: int) -> int:
 class Ordered:
     """The last value read (ties may follow)."""
 
+    idle: Idle | None = None
+    """What the input states when it is silent."""
+
     def check(self, kind: pa.DataType) -> None:
-        """Fits every progressing type."""
+        _check_idle(self.idle, kind)
 
     def low_water_mark(self, seen: Extremes, kind: pa.DataType) -> int:
         return _stated(seen, seen.largest)
 
     def describe(self) -> str:
-        return "ordered"
+        return _with_idle("ordered", self.idle)
 
 
 @dataclass(frozen=True)
@@ -55,8 +59,10 @@ class Delayed:
     """
 
     by: Duration
+    idle: Idle | None = None
 
     def check(self, kind: pa.DataType) -> None:
+        _check_idle(self.idle, kind)
         if duration_ticks(self.by, kind) < 0:
             raise QueryError("a delay cannot be negative", found=repr(self.by))
 
@@ -67,7 +73,7 @@ class Delayed:
         return _stated(seen, deduced)
 
     def describe(self) -> str:
-        return f"delayed by {self.by}"
+        return _with_idle(f"delayed by {self.by}", self.idle)
 
 
 @dataclass(frozen=True)
@@ -79,27 +85,45 @@ class Punctuated:
     """
 
     where: str | None = None
+    idle: Idle | None = None
 
     def check(self, kind: pa.DataType) -> None:
-        """Fits every progressing type."""
+        _check_idle(self.idle, kind)
 
     def low_water_mark(self, seen: Extremes, kind: pa.DataType) -> int:
         return _stated(seen, BEGINNING)
 
     def describe(self) -> str:
-        return f"punctuated where {self.where}" if self.where else "punctuated"
+        return _with_idle(f"punctuated where {self.where}" if self.where else "punctuated", self.idle)
 
 
-def ordered() -> Ordered:
-    """The input arrives in order of its progressing attribute; equal values may follow."""
-    return Ordered()
+def _check_idle(idle: Idle | None, kind: pa.DataType) -> None:
+    if idle is not None and not isinstance(idle, Idle):
+        raise QueryError(f"idle={idle!r} is no policy for silence", expected="pk.heartbeat(...) or pk.on_demand(...)")
+    if idle is not None:
+        idle.check(kind)
 
 
-def delayed(by: Duration) -> Delayed:
-    """Tuples arrive at most `by` behind the largest value read so far."""
-    return Delayed(by)
+def _with_idle(text: str, idle: Idle | None) -> str:
+    return text if idle is None else f"{text}; {idle.describe()}"
 
 
-def punctuated(where: str | None = None) -> Punctuated:
-    """The source states its own progress, in punctuation elements or in records for which `where` holds."""
-    return Punctuated(where)
+def ordered(*, idle: Idle | None = None) -> Ordered:
+    """The input arrives in order of its progressing attribute; equal values may follow.
+
+    `idle` says what it states when it is silent: `heartbeat(...)` or `on_demand(...)`.
+    """
+    return Ordered(idle)
+
+
+def delayed(by: Duration, *, idle: Idle | None = None) -> Delayed:
+    """Tuples arrive at most `by` behind the largest value read so far; `idle` as for `ordered`."""
+    return Delayed(by, idle)
+
+
+def punctuated(where: str | None = None, *, idle: Idle | None = None) -> Punctuated:
+    """The source states its own progress, in punctuation elements or in records for which `where` holds.
+
+    `idle` as for `ordered`.
+    """
+    return Punctuated(where, idle)

@@ -34,6 +34,20 @@ class InputCount:
     punctuation: int = 0
 
 
+@dataclass(frozen=True)
+class Need:
+    """What a box waits for: the low-water mark of `attribute` at its input number `slot` must reach `tick`."""
+
+    box: str
+    slot: int
+    attribute: str
+    tick: int
+    held: int
+    """Rows that the box holds: tuples or partial aggregates."""
+    since: int
+    """The clock reading, in microseconds since the epoch, of the batch in which it began to wait for this."""
+
+
 @dataclass
 class Record:
     """How far everything has come after a batch."""
@@ -52,6 +66,10 @@ class Record:
     """Tuples that left by each output since the start."""
     wake: int | None = None
     """The clock reading, in microseconds since the epoch, at which a box wants to be run even if nothing arrives."""
+    waiting: list[Need] = field(default_factory=list)
+    """What boxes wait for."""
+    now: int = 0
+    """The clock reading of the batch."""
 
     @property
     def ended(self) -> bool:
@@ -79,6 +97,8 @@ class Record:
             {name: BoxWork(**w) for name, w in document["boxes"].items()},
             document["outputs"],
             document.get("wake"),
+            [Need(**need) for need in document.get("waiting", ())],
+            document.get("now", 0),
         )
 
 

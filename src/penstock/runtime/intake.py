@@ -47,6 +47,9 @@ def read_assignment(job: Job, assignment: Assignment, batch: int) -> Iterator[Ro
         for name, shards in shards_of.items():
             for shard in shards:
                 intake.report(name, shard, seen)
+    for name, ticks in assignment.stated.items():
+        for shard, tick in ticks.items():
+            intake.report(name, shard, Extremes(stated=tick))
     for number, (name, split) in enumerate(assignment.splits, assignment.first):
         intake.take_split(by_name[name], split, number)
     yield from intake.rows(tell=assignment.index == 0)
@@ -150,7 +153,7 @@ class Intake:
             self._count_late(source, count, late, smallest, issued)
             keep = pc.invert(late) if keep is None else pc.and_not(keep, late)
         if largest >= issued:
-            self.report(source.name, shard, Extremes(largest=largest))
+            self.report(source.name, shard, Extremes(largest=largest, at=self._control.now))
         taken = tuples if keep is None else tuples.filter(keep)
         count.taken += taken.num_rows
         self._superbox.push(Port(source), taken)
@@ -196,6 +199,7 @@ class Intake:
             "shards": seen,
             "inputs": {name: asdict(c) for name, c in self._counts.items()},
             "boxes": {name: asdict(w) for name, w in self._superbox.work.items()},
+            "now": self._control.now,
             "receipts": self._receipts,
         }
         yield note(OUTLET, self._index % job.settings.buckets, sender, content)

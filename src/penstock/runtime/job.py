@@ -113,6 +113,20 @@ def open_job(plan: Plan, settings: Settings, checkpoint: Folder, cores: int, kee
     return job
 
 
+def look_at(plan: Plan, checkpoint: Folder) -> Job:
+    """The job of a run, running or stopped, to read from; nothing is claimed or written."""
+    if not checkpoint.exists(_IDENTITY):
+        raise QueryError(
+            f"there is no run in {checkpoint.path}",
+            network=plan.network.name,
+            hint="give the checkpoint that the network was started with",
+        )
+    known = json.loads(checkpoint.read(_IDENTITY).to_pybytes())
+    job = Job(plan, replace(Settings(), buckets=known["buckets"]), checkpoint)
+    _check_identity(job, known, {**known, "network": plan.network.name, "fingerprint": fingerprint(plan)})
+    return job
+
+
 def _written(output: Output) -> pa.Schema:
     """What is written of an output: kept results have their QoS timestamps, other places what queries see."""
     schema = output.schema(0)

@@ -15,7 +15,7 @@ from penstock.algebra.hidden import visible
 from penstock.algebra.ticks import BEGINNING
 from penstock.connectors.targets import Receipt, Results
 from penstock.progress.extremes import NOTHING, Extremes
-from penstock.runtime.board import Board, InputCount, Record, source_marks
+from penstock.runtime.board import Board, InputCount, Need, Record, source_marks
 from penstock.runtime.job import Job
 from penstock.runtime.superbox import BoxWork
 from penstock.runtime.train import Row
@@ -70,6 +70,8 @@ class Outlet:
         for output in network.outputs:
             rows = sum(r.rows for r in receipts.get(output.name, []))
             record.outputs[output.name] = record.outputs.get(output.name, 0) + rows
+        record.now = max((c["now"] for c in notes if "now" in c), default=before.now)
+        record.waiting = self._needs(before, record, notes)
         record.wake = min((c["wake"] for c in notes if c.get("wake") is not None), default=None)
         known: dict[str, Marks] = {s.name: source_marks(s, record.shards.get(s.name, {})) for s in network.sources}
         for port, by_bucket in record.buckets.items():
@@ -77,6 +79,20 @@ class Outlet:
             known[port] = {a: min(m.get(a, BEGINNING) for m in by_bucket.values()) for a in attributes}
         record.marks = {port: {a: m[a] for a in visible(m)} for port, m in network.propagate(known).items()}
         return record
+
+    def _needs(self, before: Record, record: Record, notes: list[dict[str, Any]]) -> list[Need]:
+        """What boxes wait for, over all buckets; who waited for it before has waited since then."""
+        found: dict[tuple[str, int, str], int] = {}
+        for content in notes:
+            for box, needs in content.get("needs", {}).items():
+                for slot, attribute, tick in needs:
+                    key = (box, slot, attribute)
+                    found[key] = min(tick, found.get(key, tick))
+        since = {(n.box, n.slot, n.attribute, n.tick): n.since for n in before.waiting}
+        return [
+            Need(*key, tick, record.boxes[key[0]].held_rows, since.get((*key, tick), record.now))
+            for key, tick in sorted(found.items())
+        ]
 
     def _post_progress(self, before: Record, record: Record) -> None:
         """Punctuation that leaves by an output whose tuples are kept, so that its elements can be listed in order."""

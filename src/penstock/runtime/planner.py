@@ -19,6 +19,7 @@ from penstock.connectors.base import Feed, Limit, Split
 from penstock.connectors.journal import FileJournal
 from penstock.runtime.board import Board
 from penstock.runtime.job import Job
+from penstock.runtime.silence import Silence, merged
 from penstock.runtime.superbox import Control
 from penstock.runtime.tables import TableKeeper
 
@@ -41,6 +42,8 @@ class Assignment:
     first: int = 0
     """The number, in the batch, of the first split: arrival order goes on from task to task."""
     control: Control = field(default_factory=Control)
+    stated: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    """What is said in the place of shards that are silent."""
 
 
 class Planner:
@@ -50,6 +53,9 @@ class Planner:
         self._job = job
         self._board = Board(job.board)
         self._tables = TableKeeper(job)
+        self._silence = Silence(job.plan.network)
+        # Who waits for the clock makes the board be read whenever Spark asks; others leave it alone.
+        self._timed = self._silence.watched() or any(getattr(b, "timeout", None) for b in job.plan.network.boxes)
         self._feeds: dict[str, Feed] = {}
 
     def initial(self) -> Offset:
@@ -76,13 +82,30 @@ class Planner:
             clocks += [] if step.clock is None else [step.clock]
         # A script may bring its own clock; time never goes back, whatever the machine's clock does.
         now = max(start["now"], max(clocks) if clocks else time.time_ns() // 1000)
+        if not moved and not self._timed:
+            return start
         record = self._board.latest()
-        if not moved and not (record.wake is not None and now >= record.wake):
+        speaking = {
+            (name, split.shard)
+            for name in live
+            if inputs[name] != start["inputs"][name]
+            for split in feeds[name].splits(start["inputs"][name]["position"], inputs[name]["position"])
+        }
+        beats = self._silence.heartbeats(record, start.get("beats", {}), speaking, now)
+        due = moved or bool(beats) or (record.wake is not None and now >= record.wake)
+        stated = merged(beats, self._silence.on_demand(record, speaking, now, anyway=due))
+        if not due and not stated:
             return start
         issued = {s.name: record.issued(s) for s in self._job.plan.network.sources}
         versions = self._tables.current(start.get("tables", {}), now)
         tables = {"tables": versions} if versions else {}
-        return {**start, "inputs": inputs, "issued": issued, "tasks": settings.tasks, "now": now, **tables}
+        silence = {"stated": stated} if stated else {}
+        if beats:
+            last = {name: dict.fromkeys(shards, now) for name, shards in beats.items()}
+            silence["beats"] = merged(start.get("beats", {}), last)
+        kept = {key: value for key, value in start.items() if key != "stated"}
+        offset = {"inputs": inputs, "issued": issued, "tasks": settings.tasks, "now": now}
+        return {**kept, **offset, **tables, **silence}
 
     def assignments(self, start: Offset, end: Offset) -> list[Assignment]:
         """The work between two offsets, shared out evenly in order of arrival."""
@@ -104,7 +127,7 @@ class Planner:
             Assignment(i, tuple(share), end["issued"], first=firsts[i], control=control)
             for i, share in enumerate(shares)
         )
-        return [replace(first, open=end["shards"], ended=ended), *others]
+        return [replace(first, open=end["shards"], ended=ended, stated=end.get("stated", {})), *others]
 
     def close(self) -> None:
         for feed in self._feeds.values():

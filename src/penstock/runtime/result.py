@@ -20,6 +20,7 @@ from penstock.plan.keep_rejects import errors_output, late_output
 from penstock.runtime.board import Board, Record
 from penstock.runtime.job import Job
 from penstock.runtime.outlet import PROGRESS_SUFFIX
+from penstock.runtime.waiting import Waiting, waiting
 
 _PART = "part-"
 
@@ -99,6 +100,10 @@ class Result:
             for name, shards in marks.items()
             if ports[name].progressing
         }
+
+    def waiting(self) -> list[Waiting]:
+        """Who is waiting for whom: every box that holds something back, for which input and shard, and why."""
+        return waiting(self._job.plan.network, self._board.latest())
 
     def outputs(self) -> list[str]:
         """The names of the outputs whose tuples are kept."""

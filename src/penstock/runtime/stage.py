@@ -56,6 +56,8 @@ def run_stage(job: Job, stage: int, bucket: int, batch: int, rows: Iterable[Row]
         "marks": {b.name: marks[b.name] for b in job.plan.stateful(stage)},
         "bucket": bucket,
         "wake": superbox.wake(),
+        "needs": superbox.needs,
+        "now": control.now,
     }
     yield note(OUTLET, bucket, sender, content)
 

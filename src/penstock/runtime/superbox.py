@@ -91,6 +91,8 @@ class Superbox:
         self.leaving: dict[str, list[pa.Table]] = {}
         """Tuples that have reached an output, by the output's name."""
         self.work: dict[str, BoxWork] = {}
+        self.needs: dict[str, list[tuple[int, str, int]]] = {}
+        """What the boxes here wait for: (input, attribute, tick), by the box's name."""
 
     def push(self, port: Port, tuples: pa.Table) -> None:
         """Tuples appear at a port: every arc that begins there takes them."""
@@ -132,6 +134,9 @@ class Superbox:
             work.released += worker.released
             work.held_rows += self._slots(box.name).rows() if self._slots else 0
             work.open_windows += worker.open_windows(inputs)
+            needs = [need for need in worker.needs(inputs) if inputs[need[0]].get(need[1], END) < need[2]]
+            if needs:
+                self.needs[box.name] = needs
             stated = worker.output_marks(inputs)
             if stated is not None:
                 marks[box.name] = {**stated, **end_of(inputs)}

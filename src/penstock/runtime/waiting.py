@@ -1,0 +1,101 @@
+"""Who is waiting for whom: what boxes hold, which input and shard hold them back, and what would release them.
+
+A box that waits has a *need*: the low-water mark of one of its inputs must pass a value. How far a mark would come, if
+some input stated more, follows from the rules of the boxes in between; so it can be asked of the network itself, with
+other marks at its sources.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from penstock.algebra.box import Marks, Source
+from penstock.algebra.hidden import ENDED
+from penstock.algebra.network import Network
+from penstock.algebra.ticks import BEGINNING, END, tick_text
+from penstock.progress.extremes import Extremes
+from penstock.progress.idle import idle_of
+from penstock.runtime.board import Need, Record
+
+
+def met(network: Network, need: Need, sources: Mapping[str, Marks]) -> bool:
+    """Whether marks at the sources would meet a need."""
+    box = next(b for b in network.boxes if b.name == need.box and b.ports)
+    marks = network.propagate(sources)
+    return marks[box.inputs[need.slot].name].get(need.attribute, END) >= need.tick
+
+
+def culprits(network: Network, need: Need, shards: Mapping[str, Mapping[str, Extremes]]) -> list[tuple[Source, str]]:
+    """The inputs and shards that hold a box back: each would, even if all others had ended."""
+    found = []
+    for source in network.sources:
+        for shard, seen in shards.get(source.name, {}).items():
+            mark = source.policy.low_water_mark(seen, source.on_type)
+            marks = {s.name: {s.on: mark if s is source else END, ENDED: END} for s in network.sources}
+            if not met(network, need, marks):
+                found.append((source, shard))
+    return found
+
+
+@dataclass(frozen=True)
+class Waiting:
+    """One box that waits, in words."""
+
+    box: str
+    holds: str
+    since: dt.datetime
+    culprits: tuple[tuple[str, str], ...]
+    """The inputs and shards that hold it back."""
+    sentence: str
+
+    def __str__(self) -> str:
+        return self.sentence
+
+
+def waiting(network: Network, record: Record) -> list[Waiting]:
+    """Every box that waits: what it holds, since when, for which input and shard, and what would release it."""
+    return [_explained(network, record, need) for need in record.waiting]
+
+
+def _explained(network: Network, record: Record, need: Need) -> Waiting:
+    box = next(b for b in network.boxes if b.name == need.box and b.ports)
+    port = box.inputs[need.slot]
+    kind = port.schema.field(need.attribute).type
+    blamed = culprits(network, need, record.shards)
+    since = dt.datetime.fromtimestamp(0, dt.UTC) + dt.timedelta(microseconds=need.since)
+    holds = f"{need.held:,} row{'' if need.held == 1 else 's'}"
+    waits = " and ".join(_blame(record, source, shard) for source, shard in blamed) or "its own inputs"
+    target = tick_text(need.tick, kind)
+    way = "" if any(s.name == port.name for s, _ in blamed) else f" at '{port.name}'"
+    return Waiting(
+        need.box,
+        holds,
+        since,
+        tuple((source.name, shard) for source, shard in blamed),
+        f"{box.kind} '{need.box}' holds {holds} since {since:%Y-%m-%d %H:%M:%S} UTC and waits for {waits}: "
+        f"{need.attribute}{way} must reach {target}. {_release(blamed)}",
+    )
+
+
+def _blame(record: Record, source: Source, shard: str) -> str:
+    seen = record.shards[source.name][shard]
+    mark = source.policy.low_water_mark(seen, source.on_type)
+    of_shard = f", shard '{shard}'" if len(record.shards[source.name]) > 1 else ""
+    if seen.largest == BEGINNING and mark == BEGINNING:
+        return f"input '{source.name}'{of_shard}, which has delivered nothing yet"
+    silent = (record.now - seen.at) / 1_000_000 if seen.at else 0.0
+    quiet = f", silent for {silent:.1f} s" if silent >= 1 else ""
+    return f"input '{source.name}'{of_shard}, which stands at {tick_text(mark, source.on_type)}{quiet}"
+
+
+def _release(blamed: list[tuple[Source, str]]) -> str:
+    speechless = sorted({source.name for source, _ in blamed if idle_of(source.policy) is None})
+    if not speechless:
+        return "A tuple or punctuation beyond that releases it, or the clock does: the input has a policy for silence."
+    named = " and ".join(f"'{name}'" for name in speechless)
+    return (
+        f"A tuple or punctuation beyond that, or the end of the input, releases it; with a policy for silence "
+        f"(idle=pk.on_demand(...)) {named} would not hold it back."
+    )
