@@ -32,6 +32,8 @@ class Pairing:
     equalities: tuple[tuple[str, str], ...]
     """(left column, right column) of the conjuncts that compare two plain columns of the same type for equality, in
     their order: what tuples can be partitioned by. Floating numbers are left out: equal ones can differ in bits."""
+    equated: tuple[tuple[str, str], ...] = ()
+    """The same for columns of any types."""
 
     @cached_property
     def columns(self) -> tuple[tuple[str, int, str], ...]:
@@ -87,10 +89,13 @@ def bind_pair(text: str | None, left: pa.Schema, right: pa.Schema, names: tuple[
     >>> bound.equalities, bound.schema.names
     ((('k', 'k'),), ['l_k', 'r_k', 'x'])
     """
-    if len(set(names)) != 2 or not all(name.isidentifier() for name in names):
+    words = [name.casefold() for name in names if isinstance(name, str) and name.isidentifier()]
+    if len(words) != len(names) or len(set(words)) != 2 or len(words) != 2:
         raise QueryError("the sides need two different names", found=repr(names), hint="names=('l', 'r')")
     if text is None:
         return Pairing(left, right, names, None, ())
+    if not isinstance(text, str):
+        raise QueryError("a predicate is a text", expected="such as 'l.k = r.k'", found=repr(text))
     combined = pa.schema(
         [
             pa.field(f"{name}.{field.name}", field.type)
@@ -108,25 +113,29 @@ def bind_pair(text: str | None, left: pa.Schema, right: pa.Schema, names: tuple[
             hint="compare the sides, for example 'l.k = r.k'",
         )
     pairing = Pairing(left, right, names, bound, ())
-    return Pairing(left, right, names, bound, _equalities(tree, pairing))
+    equated = _equated(tree, pairing)
+    equalities = tuple(pair for pair in equated if _same_bits(left.field(pair[0]).type, right.field(pair[1]).type))
+    return Pairing(left, right, names, bound, equalities, equated)
 
 
-def _equalities(tree: exp.Expr, pairing: Pairing) -> tuple[tuple[str, str], ...]:
+def _same_bits(one: pa.DataType, other: pa.DataType) -> bool:
+    """Whether equal values of two types are equal in every bit."""
+    return bool(one == other and not pa.types.is_floating(one) and not pa.types.is_nested(one))
+
+
+def _equated(tree: exp.Expr, pairing: Pairing) -> tuple[tuple[str, str], ...]:
     found: dict[tuple[str, str], None] = {}
     for conjunct in tree.flatten() if isinstance(tree, exp.And) else [tree]:
         while isinstance(conjunct, exp.Paren):
             conjunct = conjunct.this
         if isinstance(conjunct, exp.And):
-            found.update(dict.fromkeys(_equalities(conjunct, pairing)))
+            found.update(dict.fromkeys(_equated(conjunct, pairing)))
         if not (
             isinstance(conjunct, exp.EQ) and all(isinstance(s, exp.Column) for s in (conjunct.left, conjunct.right))
         ):
             continue
         sides = dict(pairing.side_of(node.name) for node in (conjunct.left, conjunct.right))
-        if set(sides) != {0, 1}:
-            continue
-        kinds = pairing.left.field(sides[0]).type, pairing.right.field(sides[1]).type
-        if kinds[0] == kinds[1] and not pa.types.is_floating(kinds[0]):
+        if set(sides) == {0, 1}:
             found[sides[0], sides[1]] = None
     return tuple(found)
 
@@ -139,8 +148,9 @@ def _resolve(tree: exp.Expr, left: pa.Schema, right: pa.Schema, names: tuple[str
         if not isinstance(node, exp.Column) or isinstance(node.this, exp.Star):
             return node
         first, *rest = [part.name for part in node.parts]
-        if first in schemas and rest:
-            side, column, fields = first, _known(rest[0], schemas[first], f"{first}."), rest[1:]
+        named = next((name for name in names if name.casefold() == first.casefold()), None)
+        if named is not None and rest:
+            side, column, fields = named, _known(rest[0], schemas[named], f"{named}."), rest[1:]
         else:
             owners = [name for name, schema in schemas.items() if _find(first, schema) is not None]
             if len(owners) != 1:
