@@ -17,15 +17,18 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from penstock.algebra.order import TUPLE_NUMBER, order
+    from penstock.algebra.window_function import window_function
     from penstock.api import Network
     from penstock.connectors.delta import delta
     from penstock.connectors.files import files
     from penstock.connectors.folders import csv, jsonl, parquet
     from penstock.connectors.generator import generator
     from penstock.connectors.memory import clock, memory, punctuation
+    from penstock.connectors.tables import table
     from penstock.connectors.targets import callback, console
     from penstock.errors import InternalError, PenstockError, QueryError, WorldError
-    from penstock.language.builder import Stream, union
+    from penstock.language.stream import Stream, merge, union
+    from penstock.progress.idle import heartbeat, on_demand
     from penstock.progress.policy import delayed, ordered, punctuated
     from penstock.runtime.result import Result
     from penstock.spark.dataframe import dataframe
@@ -37,10 +40,13 @@ __all__ = [
     # networks
     "Network",
     "Stream",
+    "merge",
     "union",
     # order
     "TUPLE_NUMBER",
     "order",
+    # functions
+    "window_function",
     # inputs
     "clock",
     "dataframe",
@@ -48,8 +54,12 @@ __all__ = [
     "generator",
     "memory",
     "punctuation",
+    # static tables
+    "table",
     # progress
     "delayed",
+    "heartbeat",
+    "on_demand",
     "ordered",
     "punctuated",
     # outputs
@@ -75,6 +85,7 @@ _HOME = {
     "Network": "penstock.api",
     "TUPLE_NUMBER": "penstock.algebra.order",
     "order": "penstock.algebra.order",
+    "window_function": "penstock.algebra.window_function",
     "delta": "penstock.connectors.delta",
     "files": "penstock.connectors.files",
     "csv": "penstock.connectors.folders",
@@ -84,14 +95,18 @@ _HOME = {
     "generator": "penstock.connectors.generator",
     "memory": "penstock.connectors.memory",
     "punctuation": "penstock.connectors.memory",
+    "table": "penstock.connectors.tables",
     "callback": "penstock.connectors.targets",
     "console": "penstock.connectors.targets",
     "InternalError": "penstock.errors",
     "PenstockError": "penstock.errors",
     "QueryError": "penstock.errors",
     "WorldError": "penstock.errors",
-    "Stream": "penstock.language.builder",
-    "union": "penstock.language.builder",
+    "Stream": "penstock.language.stream",
+    "merge": "penstock.language.stream",
+    "union": "penstock.language.stream",
+    "heartbeat": "penstock.progress.idle",
+    "on_demand": "penstock.progress.idle",
     "delayed": "penstock.progress.policy",
     "ordered": "penstock.progress.policy",
     "punctuated": "penstock.progress.policy",

@@ -10,7 +10,7 @@ from penstock.language.builder import Builder
 from penstock.plan.compile import compile_network
 from penstock.plan.explain import explain
 from penstock.runtime.board import Record
-from penstock.runtime.job import Job, open_job
+from penstock.runtime.job import Job, look_at, open_job
 from penstock.runtime.local import run_locally
 from penstock.runtime.result import Result
 from penstock.runtime.settings import TRAIN_BYTES, TRAIN_ROWS, Settings
@@ -72,6 +72,10 @@ class Network(Builder):
         job = self._job(Settings(train_rows, train_bytes, buckets, tasks), checkpoint, parallelism(master))
         bounded = all(s.connector.bounded for s in job.plan.network.sources)
         return Run(job, master=master, to_the_end=bounded, on_batch=on_batch)
+
+    def look(self, checkpoint: str) -> Result:
+        """What a run of this network has produced so far, and who waits in it; the run may be going on elsewhere."""
+        return Result(look_at(compile_network(self.network), Folder(checkpoint)))
 
     def explain(self) -> str:
         """The plan: boxes, stages, the two halves of each Aggregate, and the progress of every arc."""

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from penstock.algebra.aggregation import Aggregation
 from penstock.algebra.box import Marks, Stateful
-from penstock.algebra.hidden import end_of
+from penstock.algebra.hidden import SEQ, end_of
 from penstock.algebra.ticks import span_text
 from penstock.algebra.window import Window
 
@@ -26,24 +26,11 @@ class Aggregate(Stateful):
     by: tuple[str, ...] = ()
 
     kind: ClassVar[str] = "aggregate"
-    COUNT: ClassVar[str] = "count(*)"
 
     @property
     def tuple_count(self) -> str:
-        """The partial that counts tuples: the account that shows that none was lost. Added if no output needs it."""
-        return next((name for name, sql in self.aggregation.partials if sql == self.COUNT), "#tuples")
-
-    @property
-    def partials(self) -> tuple[tuple[str, str], ...]:
-        """(column, aggregate SQL over tuples) of everything that is decomposed."""
-        known = self.aggregation.partials
-        return known if self.tuple_count in dict(known) else (*known, (self.tuple_count, self.COUNT))
-
-    @property
-    def merges(self) -> tuple[tuple[str, str], ...]:
-        """(column, aggregate SQL over partial rows), with the columns and types of `partials`."""
-        known, count = self.aggregation.merges, self.tuple_count
-        return known if count in dict(known) else (*known, (count, f'CAST(sum("{count}") AS BIGINT)'))
+        """The partial that counts tuples."""
+        return self.aggregation.tuple_count
 
     @property
     def on_type(self) -> pa.DataType:
@@ -67,7 +54,9 @@ class Aggregate(Stateful):
         return {self.on: self.window.output_mark(marks[0][self.on])} | end_of(marks)
 
     def required(self, port_columns: Sequence[frozenset[str]]) -> tuple[frozenset[str], ...]:
-        return (frozenset((self.on, *self.by, *self.aggregation.columns)),)
+        # Functions take tuples in order of arrival, where the window attribute does not decide.
+        order = (SEQ,) if self.aggregation.called else ()
+        return (frozenset((self.on, *self.by, *self.aggregation.columns, *order)),)
 
     def describe(self) -> str:
         calls = ", ".join(f"{name}={text}" for name, text in self.outputs)

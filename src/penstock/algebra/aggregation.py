@@ -3,7 +3,8 @@
     tuples ──GROUP BY──> partials ──GROUP BY──> merged ──┐
        │                    ^          │                 ├──> finals: one row per group
        │                    └──────────┘ any number      │
-       └──> held values ────GROUP BY──> results ─────────┘
+       ├──> held values ────GROUP BY──> results ─────────┘
+       └──> whole tuples, for functions in Python, which are called once for each group
 
 Partials are computed where tuples are read (the low-level half of a two-level query), merged where they meet, and made
 final when their window closes. An output is any expression over aggregate calls; equal calls are computed once.
@@ -16,6 +17,7 @@ import difflib
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Final, TypeAlias
 
 import pyarrow as pa
 import sqlglot
@@ -24,7 +26,13 @@ from sqlglot import exp
 from penstock.algebra import kernel, purity
 from penstock.algebra.aggregates import ALIASES, FUNCTIONS, Call, Function, Parts
 from penstock.algebra.expression import DIALECT, Expression, bind, bind_tree, parse, resolve, sql_of
+from penstock.algebra.window_function import WindowFunction
 from penstock.errors import QueryError
+
+Outputs: TypeAlias = Mapping[str, str | WindowFunction] | WindowFunction
+"""The outputs of an aggregate box: texts and Python functions by name, or a function that names its own."""
+
+COUNT: Final = "count(*)"
 
 
 @dataclass(frozen=True)
@@ -45,6 +53,15 @@ class Held:
 
 
 @dataclass(frozen=True)
+class Called:
+    """A Python function that is called with the tuples of each window and group."""
+
+    function: WindowFunction
+    outputs: tuple[str, ...]
+    columns: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class Aggregation:
     """What an aggregate box computes, part by part; every part is (column, SQL)."""
 
@@ -58,19 +75,52 @@ class Aggregation:
     """Scalar SQL over merged columns and results of held values; those of a group without held values are NULL."""
     output_schema: pa.Schema
     columns: tuple[str, ...]
-    """The input columns that partials and held values need."""
+    """The input columns that partials, held values and functions need."""
+    called: tuple[Called, ...] = ()
+
+    @property
+    def whole(self) -> tuple[str, ...]:
+        """The columns that are kept of every tuple, for functions in Python."""
+        return tuple(dict.fromkeys(name for call in self.called for name in call.columns))
+
+    @property
+    def tuple_count(self) -> str:
+        """The partial that counts tuples: the account that shows that none was lost. Added if no output needs it."""
+        return next((name for name, sql in self.partials if sql == COUNT), "#tuples")
+
+    @property
+    def counted(self) -> tuple[tuple[str, str], ...]:
+        """The partials, with one that counts tuples among them."""
+        known, count = self.partials, self.tuple_count
+        return known if count in dict(known) else (*known, (count, COUNT))
+
+    @property
+    def counted_merges(self) -> tuple[tuple[str, str], ...]:
+        """The merges, with the columns and types of `counted`."""
+        known, count = self.merges, self.tuple_count
+        return known if count in dict(known) else (*known, (count, f'CAST(sum("{count}") AS BIGINT)'))
 
 
-def decompose(outputs: Mapping[str, str], schema: pa.Schema, *, on: str) -> Aggregation:
+def output_texts(outputs: Outputs) -> tuple[tuple[str, str], ...]:
+    """The outputs of a box as they are shown."""
+    if isinstance(outputs, WindowFunction):
+        return ((", ".join(_returned(outputs).names), outputs.describe()),)
+    return tuple((name, output if isinstance(output, str) else output.describe()) for name, output in outputs.items())
+
+
+def decompose(outputs: Outputs, schema: pa.Schema, *, on: str) -> Aggregation:
     """Take the outputs of an aggregate box apart, or refuse them.
 
     >>> found = decompose({"n": "count(*)"}, pa.schema({"ts": pa.int64()}), on="ts")
     >>> found.partials, found.merges, found.finals
     ((('p0', 'count(*)'),), (('p0', 'CAST(sum(p0) AS BIGINT)'),), (('n', '(p0)'),))
     """
-    _check_names(outputs, on)
+    called = _called(outputs, schema)
+    texts = {} if isinstance(outputs, WindowFunction) else {n: o for n, o in outputs.items() if isinstance(o, str)}
+    names = [n for call in called for n in call.outputs] if isinstance(outputs, WindowFunction) else list(outputs)
+    _check_names(names, on)
     calls = _Calls(schema, bind(kernel.quote(on), schema) if on in schema.names else None)
-    lifted = {name: calls.lift_output(name, text) for name, text in outputs.items()}
+    lifted = {name: calls.lift_output(name, text) for name, text in texts.items()}
     parts = Parts(_prefix(schema))
     scalars = [FUNCTIONS[call.function].plan(call, parts) for call in calls.found.values()]
     tuples = schema if len(schema) else pa.schema({"row": pa.bool_()})
@@ -89,18 +139,69 @@ def decompose(outputs: Mapping[str, str], schema: pa.Schema, *, on: str) -> Aggr
     merged = pa.schema([*partial_schema, *(field for table in held for field in _typed(table.results, table.schema))])
     kinds = _typed([(f"call {i}", sql) for i, sql in enumerate(scalars)], merged)
     finals = tuple(
-        (name, _lowered(bind_tree(tree, outputs[name], kinds, what="output").sql, scalars))
+        (name, _lowered(bind_tree(tree, texts[name], kinds, what="output").sql, scalars))
         for name, tree in lifted.items()
     )
+    returned = [field for call in called for field in _fields(call)]
+    fields = {field.name: field for field in (*_typed(finals, merged), *returned)}
+    used = {*calls.columns(), *(name for call in called for name in call.columns)}
     return Aggregation(
         tuple(parts.partials),
         tuple(parts.merges),
         partial_schema,
         held,
         finals,
-        _typed(finals, merged),
-        calls.columns(),
+        pa.schema([fields[name] for name in names]),
+        tuple(name for name in schema.names if name in used),
+        called,
     )
+
+
+def _called(outputs: Outputs, schema: pa.Schema) -> tuple[Called, ...]:
+    """The Python functions among the outputs, their columns known."""
+    if isinstance(outputs, WindowFunction):
+        return (Called(outputs, tuple(_returned(outputs).names), _given(outputs, schema)),)
+    found = []
+    for name, output in outputs.items():
+        if isinstance(output, str):
+            continue
+        if not isinstance(output, WindowFunction):
+            raise QueryError(
+                f"the output {name!r} cannot be read",
+                expected="an SQL text such as 'count(*)', or pk.window_function(...)",
+                found=repr(output),
+            )
+        if isinstance(output.returns, pa.Schema):
+            raise QueryError(
+                f"the function of output {name!r} returns several attributes: {', '.join(output.returns.names)}",
+                hint="pass the function itself in place of the outputs, or let it return one value",
+            )
+        found.append(Called(output, (name,), _given(output, schema)))
+    return tuple(found)
+
+
+def _returned(function: WindowFunction) -> pa.Schema:
+    if not isinstance(function.returns, pa.Schema):
+        raise QueryError(
+            "a window function in place of the outputs does not say what they are called",
+            found=f"returns={str(function.returns)!r}",
+            hint="give it a name, {'name': function}, or returns={'name': 'double'}",
+        )
+    return function.returns
+
+
+def _fields(call: Called) -> list[pa.Field]:
+    kinds = call.function.returns
+    return list(kinds) if isinstance(kinds, pa.Schema) else [pa.field(call.outputs[0], kinds)]
+
+
+def _given(function: WindowFunction, schema: pa.Schema) -> tuple[str, ...]:
+    for name in function.columns or ():
+        if name not in schema.names:
+            raise QueryError(
+                f"unknown column {name!r} of a window function", expected=f"one of {', '.join(schema.names)}"
+            )
+    return tuple(schema.names) if function.columns is None else function.columns
 
 
 class _Calls:
@@ -206,7 +307,7 @@ def _name(node: exp.Expr) -> str:
     return sql_of(node).split("(", 1)[0].strip().lower()
 
 
-def _check_names(outputs: Mapping[str, str], on: str) -> None:
+def _check_names(outputs: Iterable[str], on: str) -> None:
     if not outputs:
         raise QueryError("an aggregate box without outputs", expected="at least one, for example {'n': 'count(*)'}")
     seen = {on.casefold(): f"the window attribute {on!r}"}

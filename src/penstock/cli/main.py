@@ -1,4 +1,4 @@
-"""The command line: `penstock run`, `explain`, `demo`, `bench`."""
+"""The command line: `penstock run`, `explain`, `why`, `boxes`, `demo`, `bench`."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from rich.table import Table
 
 import penstock
 from penstock.api import Network
+from penstock.cli.boxes import boxes
 from penstock.cli.demo import demo
 from penstock.cli.failures import reported
 from penstock.cli.stopping import interruptible, start_spark, stop_on_signal
@@ -21,6 +22,7 @@ from penstock.errors import PenstockError, QueryError
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, help=__doc__)
 app.command("demo")(demo)
+app.command("boxes")(boxes)
 
 
 def _version(wanted: bool) -> None:
@@ -82,6 +84,21 @@ def explain(
     """Show the plan of an application's network: boxes, stages, progress of every arc."""
     with reported():
         typer.echo(load(application, network).explain())
+
+
+@app.command()
+def why(
+    application: Annotated[Path, typer.Argument(help="A Python file that defines a network.")],
+    checkpoint: Annotated[str, typer.Option(help="The checkpoint of its run, running or stopped.")],
+    network: Annotated[str | None, typer.Option(help="Which variable, if the file defines several networks.")] = None,
+) -> None:
+    """Say which boxes wait, what they hold, which input and shard they wait for, and what would release them."""
+    with reported():
+        found = load(application, network).look(checkpoint).waiting()
+        for each in found:
+            typer.echo(str(each))
+        if not found:
+            typer.echo("nothing waits")
 
 
 def load(application: Path, name: str | None) -> Network:

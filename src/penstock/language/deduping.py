@@ -10,7 +10,7 @@ from penstock.language.checks import key_columns, require_columns
 from penstock.language.ordering import only_progressing
 
 if TYPE_CHECKING:
-    from penstock.language.builder import Stream
+    from penstock.language.stream import Stream
 
 
 def dedupe(

@@ -17,7 +17,7 @@ from penstock.errors import QueryError
 from penstock.language.checks import key_columns, require_columns
 
 if TYPE_CHECKING:
-    from penstock.language.builder import Stream
+    from penstock.language.stream import Stream
 
 
 def assume(stream: Stream, order: Order, name: str | None = None) -> Stream:

@@ -13,7 +13,7 @@ from penstock.errors import QueryError
 from penstock.language.checks import refuse_hidden
 
 if TYPE_CHECKING:
-    from penstock.language.builder import Stream
+    from penstock.language.stream import Stream
 
 _CHOICES: Final = ("inner", "left", "semi", "anti")
 

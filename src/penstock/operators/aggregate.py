@@ -16,13 +16,15 @@ import pyarrow.compute as pc
 from penstock.algebra import kernel
 from penstock.algebra.aggregate import Aggregate
 from penstock.algebra.box import Marks
-from penstock.algebra.hidden import ARRIVED
+from penstock.algebra.hidden import ARRIVED, SEQ
 from penstock.algebra.kernel import quote
 from penstock.algebra.ticks import BEGINNING, END, from_ticks
 from penstock.operators.base import Departures, Holder, Slots
-from penstock.operators.subaggregate import PANE, PARTIAL, merge_query
-
-WINDOW = "#window"
+from penstock.operators.bubble import in_arrival_order
+from penstock.operators.calling import Calls
+from penstock.operators.closing import PARTIAL, WHOLE, WINDOW, close_query, table_name
+from penstock.operators.pairs import Windows, number
+from penstock.operators.subaggregate import PANE, merge_query
 
 MERGE_CHUNKS = 8
 """Chunks that a pane gathers before they are merged into one: bounds the state without rewriting it every batch."""
@@ -35,7 +37,8 @@ class AggregateOp(Holder):
         self._box = box
         self._slots = slots
         self._arrived: dict[str, list[pa.Table]] = {}
-        self._parts = (PARTIAL, *(held.name for held in box.aggregation.held))
+        whole = (WHOLE,) if box.aggregation.called else ()
+        self._parts = (PARTIAL, *(held.name for held in box.aggregation.held), *whole)
         self.released = 0
         """Tuples whose last window has closed, since this operator was made."""
 
@@ -47,7 +50,7 @@ class AggregateOp(Holder):
     def punctuate(self, marks: Sequence[Marks], now: int) -> Departures:
         window = self._box.window
         mark, before = marks[0][self._box.on], self._slots.get_mark()
-        arrived = {part: pa.concat_tables(tables) for part, tables in self._arrived.items()}
+        arrived = {part: _gathered(part, tables) for part, tables in self._arrived.items()}
         self._arrived = {}
         if mark > before:
             # Python integers do not overflow, so the infinities need no special case here.
@@ -88,37 +91,34 @@ class AggregateOp(Holder):
         for held in self._box.aggregation.held:
             keys = [tables[PARTIAL].schema.field(k) for k in (PANE, *self._box.by)]
             tables.setdefault(held.name, pa.schema([*keys, *held.schema]).empty_table())
-        query = self._close_query(first, last)
-        closed = kernel.run(query, **{_table_name(part): table for part, table in tables.items()})
-        if not closed.num_rows:
-            return None
-        on = self._box.schema(0).field(self._box.on)
-        starts = from_ticks(pc.multiply(closed.column(WINDOW), window.advance), on.type)
-        columns = [starts, *(closed.column(i) for i in range(1, closed.num_columns))]
-        return pa.table(columns, schema=self._box.schema(0).append(pa.field(ARRIVED, pa.int64())))
+        kept = tables.pop(WHOLE, None)
+        query = close_query(
+            self._box.aggregation,
+            (WINDOW, *self._box.by),
+            lambda part, distinct: self._in_windows(part, first, last, distinct=distinct),
+        )
+        closed = kernel.run(query, **{table_name(part): table for part, table in tables.items()})
+        return self._results(closed, kept) if closed.num_rows else None
 
-    def _close_query(self, first: int, last: int) -> str:
-        box, aggregation = self._box, self._box.aggregation
-        keys = [quote(k) for k in (WINDOW, *box.by)]
-        merges = [f"{sql} AS {quote(name)}" for name, sql in (*box.merges, (ARRIVED, f"min({quote(ARRIVED)})"))]
-        select = ", ".join([*keys, *merges])
-        with_parts = [
-            f"merged AS (SELECT {select} FROM ({self._in_windows(PARTIAL, first, last)}) GROUP BY {', '.join(keys)})"
-        ]
-        joins = ""
-        for values in aggregation.held:
-            results = ", ".join([*keys, *(f"{sql} AS {quote(name)}" for name, sql in values.results)])
-            source = self._in_windows(values.name, first, last, distinct=values.distinct)
-            with_parts.append(f"{values.name} AS (SELECT {results} FROM ({source}) GROUP BY {', '.join(keys)})")
-            match = " AND ".join(f"merged.{k} IS NOT DISTINCT FROM {values.name}.{k}" for k in keys)
-            joins += f" LEFT JOIN {values.name} ON {match}"
-        out_keys = ", ".join(f"merged.{k} AS {k}" for k in keys)
-        finals = "".join(f", {sql} AS {quote(name)}" for name, sql in (*aggregation.finals, (ARRIVED, quote(ARRIVED))))
-        return f"WITH {', '.join(with_parts)} SELECT {out_keys}{finals} FROM merged{joins} ORDER BY merged.{keys[0]}"
+    def _results(self, closed: pa.Table, kept: pa.Table | None) -> pa.Table:
+        """Closed windows as tuples; functions are called with the tuples that were kept for them."""
+        box, schema = self._box, self._box.schema(0)
+        names = (WINDOW, *box.by, *(name for name, _ in box.aggregation.finals), ARRIVED)
+        columns = dict(zip(names, closed.columns, strict=True))
+        starts, kind = pc.multiply(columns[WINDOW], box.window.advance), schema.field(box.on).type
+        columns[box.on] = from_ticks(starts, kind)
+        if kept is not None:
+            _, (theirs, own) = number([closed.rename_columns(names), kept], box.by)
+            keys = [(k, columns[k]) for k in box.by]
+            calls = Calls(Windows(theirs, starts.to_numpy()), keys, box.on, kind, box.on_type)
+            columns |= calls.results(box.aggregation, kept, own, box.window.size)
+        return pa.table(
+            [columns[name] for name in (*schema.names, ARRIVED)], schema=schema.append(pa.field(ARRIVED, pa.int64()))
+        )
 
     def _in_windows(self, part: str, first: int, last: int, *, distinct: bool = False) -> str:
         """Rows of a part, once for every closing window that contains their pane."""
-        window, table = self._box.window, _table_name(part)
+        window, table = self._box.window, table_name(part)
         pane = quote(PANE)
         if window.size == window.advance:
             rows = f"SELECT {pane} AS {quote(WINDOW)}, * EXCLUDE ({pane}) FROM {table} WHERE {pane} <= {last}"
@@ -158,7 +158,7 @@ class AggregateOp(Holder):
                 whole = pa.concat_tables([*self._slots.chunks(pane, part), chunk])
                 if part == PARTIAL:
                     whole = kernel.run(merge_query(self._box, whole), tuples=whole)
-                elif next(h.distinct for h in self._box.aggregation.held if h.name == part):
+                elif any(h.distinct for h in self._box.aggregation.held if h.name == part):
                     whole = kernel.run("SELECT DISTINCT * FROM tuples", tuples=whole)
                 self._slots.replace(pane, part, whole.combine_chunks())
 
@@ -181,5 +181,6 @@ def _floor_division(dividend: str, divisor: int) -> str:
     return f"(({dividend} - ((({dividend}) % {divisor} + {divisor}) % {divisor})) // {divisor})"
 
 
-def _table_name(part: str) -> str:
-    return f"part_{part}"
+def _gathered(part: str, tables: list[pa.Table]) -> pa.Table:
+    """What arrived of a part; whole tuples in order of arrival, which the order of chunks keeps from then on."""
+    return in_arrival_order(tables).drop_columns([SEQ]) if part == WHOLE else pa.concat_tables(tables)

@@ -14,14 +14,13 @@ import pyarrow.compute as pc
 
 from penstock.algebra import kernel
 from penstock.algebra.aggregate import Aggregate
-from penstock.algebra.hidden import ARRIVED
+from penstock.algebra.hidden import ARRIVED, SEQ
 from penstock.algebra.kernel import quote
 from penstock.algebra.ticks import to_ticks
+from penstock.operators.closing import PARTIAL, TICK, WHOLE
 from penstock.operators.dense import DenseCounter
 
 PANE = "#pane"
-PARTIAL = "partial"
-"""The part of an aggregate's traffic and state that holds decomposed aggregates; held values go by their own names."""
 
 ARRIVAL_HERE = "/*arrived*/"
 REDUCE_ROWS = 4_194_304
@@ -36,10 +35,10 @@ class SubAggregateOp:
     def __init__(self, box: Aggregate) -> None:
         self._box = box
         keys = ", ".join(quote(k) for k in (PANE, *box.by))
-        partials = "".join(f", {sql} AS {quote(name)}" for name, sql in box.partials)
+        partials = "".join(f", {sql} AS {quote(name)}" for name, sql in box.aggregation.counted)
         self._reduce = f"SELECT {keys}{partials}{ARRIVAL_HERE} FROM tuples GROUP BY {keys}"
         kinds = [box.inputs[0].schema.field(k).type for k in box.by]
-        counts_only = len(box.partials) == 1 and not box.aggregation.held
+        counts_only = len(box.aggregation.counted) == 1 and not box.aggregation.held and not box.aggregation.called
         self._dense = DenseCounter(kinds, box.window.pane) if counts_only and DenseCounter.suits(kinds) else None
         self._held = {
             held.name: (
@@ -51,7 +50,7 @@ class SubAggregateOp:
         }
         self._gathered: list[pa.Table] = []
         self._rows = self._bytes = 0
-        self._reduced: dict[str, list[pa.Table]] = {PARTIAL: [], **{name: [] for name in self._held}}
+        self._reduced: dict[str, list[pa.Table]] = {PARTIAL: [], **{name: [] for name in self._held}, WHOLE: []}
 
     def process(self, slot: int, tuples: pa.Table) -> None:
         # Behind a stage every tuple has an arrival time of its own; at the intake the host adds the batch's.
@@ -103,14 +102,17 @@ class SubAggregateOp:
         tuples = pa.concat_tables(self._gathered)
         self._gathered.clear()
         self._rows = self._bytes = 0
-        panes = pane_numbers(to_ticks(tuples.column(self._box.on)), self._box.window.pane)
-        tuples = tuples.append_column(PANE, panes)
+        ticks = to_ticks(tuples.column(self._box.on))
+        tuples = tuples.append_column(PANE, pane_numbers(ticks, self._box.window.pane))
         arrived = f", min({quote(ARRIVED)}) AS {quote(ARRIVED)}" if ARRIVED in tuples.column_names else ""
         self._reduced[PARTIAL].append(kernel.run(self._reduce.replace(ARRIVAL_HERE, arrived), tuples=tuples))
         for name, query in self._held.items():
             kept = kernel.run(query, tuples=tuples)
             if kept.num_rows:
                 self._reduced[name].append(kept)
+        if self._box.aggregation.called:
+            whole = tuples.append_column(TICK, ticks)
+            self._reduced[WHOLE].append(whole.select([PANE, *whole_columns(self._box), SEQ]))
 
 
 def pane_numbers(ticks: pa.ChunkedArray, pane: int) -> pa.Array:
@@ -122,10 +124,17 @@ def pane_numbers(ticks: pa.ChunkedArray, pane: int) -> pa.Array:
     return pa.array(np.floor_divide(ticks.to_numpy(), pane))
 
 
+def whole_columns(box: Aggregate) -> list[str]:
+    """What is kept of tuples for Python functions; ticks stand for the window attribute."""
+    return [*dict.fromkeys((*box.by, *(name for name in box.aggregation.whole if name != box.on))), TICK]
+
+
 def merge_query(box: Aggregate, tuples: pa.Table) -> str:
     """Merges partial aggregates of the same pane and group, called `tuples`; may be applied any number of times."""
     keys = ", ".join(quote(k) for k in (PANE, *box.by))
-    merges = "".join(f", {sql} AS {quote(name)}" for name, sql in (*box.merges, *arrival_merge(tuples)))
+    merges = "".join(
+        f", {sql} AS {quote(name)}" for name, sql in (*box.aggregation.counted_merges, *arrival_merge(tuples))
+    )
     return f"SELECT {keys}{merges} FROM tuples GROUP BY {keys}"
 
 

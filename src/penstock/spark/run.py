@@ -18,6 +18,7 @@ from penstock.runtime.job import Job
 from penstock.runtime.outlet import Outlet
 from penstock.runtime.result import Result
 from penstock.runtime.train import Row
+from penstock.runtime.waiting import Waiting
 from penstock.spark.carrier import unwrapped
 from penstock.spark.query import start_query
 from penstock.spark.session import get_session
@@ -93,6 +94,10 @@ class Run:
     def progress(self) -> dict[str, dict[str, dict[str, Any]]]:
         """The low-water mark of every arc and shard: port -> shard ("" for the whole arc) -> attribute -> value."""
         return self.result.progress()
+
+    def waiting(self) -> list[Waiting]:
+        """Who is waiting for whom: every box that holds something back, for which input and shard, and why."""
+        return self.result.waiting()
 
     def _commit(self, batch: int, notes: Iterable[Row]) -> None:
         try:

@@ -1,0 +1,336 @@
+"""Streams and their methods: the Python language, which builds the frozen boxes of the algebra.
+
+Everything is bound and typed when the box is built, so a wrong column, a type clash or lost progress is refused at
+the line that wrote it, naming the box, what exists and what to do.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from penstock.algebra.box import Filter, Map, Output, Port, Source, Union
+from penstock.algebra.expression import bind, bind_predicate
+from penstock.algebra.network import lost_progress
+from penstock.algebra.order import Order
+from penstock.algebra.ticks import Duration
+from penstock.algebra.window_function import WindowFunction
+from penstock.connectors.tables import StaticTable
+from penstock.connectors.targets import Results, Target
+from penstock.errors import QueryError
+from penstock.language.aggregating import aggregate
+from penstock.language.checks import refuse_hidden
+from penstock.language.deduping import dedupe
+from penstock.language.joining import join
+from penstock.language.ordering import bsort, cleanse
+from penstock.language.ordering import merge as merge_streams
+from penstock.language.resampling import resample
+from penstock.language.tables import join_table
+
+if TYPE_CHECKING:
+    from penstock.language.builder import Builder
+
+
+class Stream:
+    """What flows from one port: the methods add boxes to its network and return their output streams."""
+
+    def __init__(self, builder: Builder, port: Port) -> None:
+        self._builder = builder
+        self._port = port
+
+    @property
+    def schema(self) -> pa.Schema:
+        return self._port.schema
+
+    @property
+    def progressing(self) -> tuple[str, ...]:
+        """The attributes that this stream makes progress on."""
+        return self._port.progressing
+
+    def __repr__(self) -> str:
+        columns = ", ".join(f"{f.name} {f.type}" for f in self.schema)
+        return f"<stream '{self._port.name}' ({columns}), progress on {', '.join(self.progressing) or 'nothing'}>"
+
+    def filter(self, *predicates: str, name: str | None = None) -> tuple[Stream, ...]:
+        """Route every tuple to the stream of the first predicate it satisfies; the last stream takes the rest."""
+        box = self._filter(predicates, name, rest=True)
+        return tuple(Stream(self._builder, Port(box, i)) for i in range(len(predicates) + 1))
+
+    def where(self, predicate: str, *, name: str | None = None) -> Stream:
+        """Only the tuples that satisfy the predicate."""
+        return Stream(self._builder, Port(self._filter((predicate,), name, rest=False)))
+
+    def _filter(self, predicates: Sequence[str], name: str | None, *, rest: bool) -> Filter:
+        label = self._builder._fresh("filter", name)
+        with self._builder._building(label):
+            if not predicates:
+                raise QueryError("a filter needs at least one predicate", hint="filter('len > 100')")
+            bound = tuple(bind_predicate(p, self.schema) for p in predicates)
+            box = Filter(label, (self._port,), bound, rest)
+            self._builder._add(box)
+            return box
+
+    def map(self, *, name: str | None = None, **outputs: str) -> Stream:
+        """A stream of new tuples: every attribute is an SQL expression of the old one."""
+        label = self._builder._fresh("map", name)
+        with self._builder._building(label):
+            if not outputs:
+                raise QueryError("a map needs at least one output attribute", hint="map(minute='ts / 60')")
+            refuse_hidden(tuple(outputs))
+            bound = tuple((out, bind(text, self.schema, what=f"attribute '{out}'")) for out, text in outputs.items())
+            return self._builder._add(Map(label, (self._port,), bound))
+
+    def aggregate(
+        self,
+        outputs: Mapping[str, str | WindowFunction] | WindowFunction,
+        *,
+        size: Duration,
+        on: str | None = None,
+        advance: Duration | None = None,
+        by: Sequence[str] | str = (),
+        assuming: Order | None = None,
+        timeout: str | dt.timedelta | None = None,
+        origin: str = "epoch",
+        partial: bool = False,
+        name: str | None = None,
+    ) -> Stream:
+        """Aggregates over the windows `[start, start + size)` of `on`, for each group of `by`.
+
+        A result has the start of its window under the name of `on`, the attributes of `by` (one or several), and the
+        `outputs`: SQL aggregates such as 'count(*)' and Python functions (`pk.window_function`) by name, or one such
+        function that returns several attributes. Results leave once. A window without tuples has none.
+
+        `on` may be left out if the stream makes progress on one attribute only. With `on=pk.TUPLE_NUMBER` windows are
+        of `size` tuples, in order of arrival in each group; they are full or do not leave, unless `partial=True` lets
+        the rest go at the end of the input.
+
+        Windows start at every multiple of `advance` (of `size` without it; tuple numbers start at 1). With
+        `origin="first"` they start at the smallest value of their group and every `advance` from there, and the origin
+        of every group is kept for good. An `advance` that is a predicate opens a window at the value of each tuple for
+        which it holds, one for each such value and group.
+
+        A window leaves when the low-water mark of the stream has reached its end. `assuming=pk.order(on, slack, by)`
+        deduces that from arrival instead, and needs no progress: when more than `slack` tuples of the order's group
+        are beyond it. The order's `by` must be among those of the windows. A tuple with more than `slack` larger ones
+        of its group before it is out of order, and goes to the late stream, `late()`; so does one without a value.
+
+        With a `timeout` such as "5 seconds" a window leaves early when its first tuple in the group has arrived that
+        long ago. Tuples that come later, and belong to no other window that is open, go to the late stream.
+
+        `name` names the box.
+        """
+        return aggregate(
+            self,
+            outputs,
+            on=on,
+            size=size,
+            advance=advance,
+            by=by,
+            assuming=assuming,
+            timeout=timeout,
+            origin=origin,
+            partial=partial,
+            name=name,
+        )
+
+    def bsort(
+        self, *, on: str | None = None, slack: int, by: Sequence[str] | str = (), name: str | None = None
+    ) -> Stream:
+        """The same tuples, sorted on `on` as far as a buffer of `slack` + 1 tuples for each group of `by` can.
+
+        `on` is an integer, date or timestamp attribute; without it, the one that the stream makes progress on. Each
+        arrival that fills the buffer of its group lets the tuple with the smallest value go, the earliest of equal
+        ones; NULL is the smallest. At the end of the input the buffers leave. `by` is one attribute or several, and
+        `name` names the box. No tuple is lost; how well the result is sorted depends on the order of arrival.
+        """
+        return bsort(self, on=on, slack=slack, by=by, name=name)
+
+    def cleanse(self, *, on: str | None = None, by: Sequence[str] | str = (), name: str | None = None) -> Stream:
+        """The same tuples in order of `on` (in each group of `by`): they leave when the low-water mark has passed.
+
+        `on` is an attribute that the stream makes progress on, and may be left out if there is only one. Tuples with
+        equal values leave as they arrived. With `by`, one attribute or several, groups are sorted each on its own and
+        share out the work. `name` names the box.
+        """
+        return cleanse(self, on=on, by=by, name=name)
+
+    def dedupe(
+        self, *, by: Sequence[str] | str | None = None, on: str | None = None, name: str | None = None
+    ) -> Stream:
+        """Only the first of all tuples that agree in `on` and `by` (in all attributes, unless `by` is given).
+
+        It passes as soon as it arrives. `on` is an attribute that the stream makes progress on, and may be left out if
+        there is only one: a tuple is remembered until the low-water mark has passed its value. `by` is one attribute
+        or several, or `()` for none; NULLs are equal to each other. `name` names the box.
+        """
+        return dedupe(self, by=by, on=on, name=name)
+
+    def join(
+        self,
+        other: Stream | StaticTable,
+        predicate: str | None = None,
+        *,
+        on: tuple[str, str] | str | None = None,
+        size: Duration | None = None,
+        band: tuple[Duration, Duration] | None = None,
+        how: str = "inner",
+        names: tuple[str, str] = ("l", "r"),
+        progress: str = "pair",
+        assuming: tuple[Order | None, Order | None] | None = None,
+        name: str | None = None,
+    ) -> Stream:
+        """Pairs of tuples of two streams that are near each other in time, and for which the predicate holds.
+
+        In the predicate this stream is `l` and the other is `r`, or what `names` calls them: 'l.k = r.k'. Columns whose
+        names collide come out as `l_k` and `r_k`, the others keep their names. `name` names the box.
+
+        `on` says by which progressing attribute of each stream time is measured, ("A", "B") or one name for both; it
+        may be left out where each stream has only one. `size` is the largest distance between the two, in either
+        direction; `band=(before, after)` means `l.A - before <= r.B <= l.A + after`, where one of them may be negative.
+        Neither is needed where the predicate says l.A = r.B.
+
+        `how` is "inner"; "left", "right" or "full", where tuples of that side that find no partner leave with NULLs
+        once none can come any more; "semi", tuples of this stream at their first partner, as they came; or "anti",
+        those that find none.
+
+        `progress` says on what the results make progress: "pair", both attributes; "left" or "right", one of them;
+        "min" or "max", an added attribute with the smaller or greater of the two, named like both if they share a name.
+        An attribute that may be NULL makes no progress. `assuming` is how each stream is expected to arrive, a pair of
+        `pk.order(...)` or None: tuples that are out of order go to the late streams of the boxes `<name>.left` and
+        `<name>.right`.
+
+        With a table (`pk.table(...)`) in place of the other stream, `how` is "inner", "left", "semi" or "anti", and
+        there is no window: `on`, `size`, `band`, `progress` and `assuming` are left out.
+        """
+        if isinstance(other, StaticTable):
+            window = {"on": on, "size": size, "band": band, "assuming": assuming}
+            window["progress"] = None if progress == "pair" else progress
+            return join_table(self, other, predicate, window=window, how=how, names=names, name=name)
+        return join(
+            self,
+            other,
+            predicate,
+            on=on,
+            size=size,
+            band=band,
+            how=how,
+            names=names,
+            progress=progress,
+            assuming=assuming,
+            name=name,
+        )
+
+    def resample(
+        self,
+        other: Stream,
+        outputs: Mapping[str, str],
+        *,
+        size: Duration,
+        on: tuple[str, str] | str | None = None,
+        by: Sequence[str] | str = (),
+        assuming: Order | None = None,
+        name: str | None = None,
+    ) -> Stream:
+        """For every tuple of this stream, values interpolated from the tuples of `other` that are near it in time.
+
+        Each tuple t of this stream gets one result for every group of `by`, attributes of `other`, that has tuples u
+        with `|t.A - u.B| <= size`: the group, A, and the `outputs`. These are SQL aggregates over those tuples, as in
+        `aggregate`. Columns of `other` go by their names (or `r.x`), those of t as `l.x`, so that weights can depend
+        on the distance: "sum(pos / (1.0 + abs(l.ts - r.ts))) / sum(1 / (1.0 + abs(l.ts - r.ts)))".
+
+        `on` names A, of this stream, and B, of the other: ("A", "B") or one name for both. It may be left out where
+        each stream makes progress on only one. `name` names the box.
+
+        A result leaves once, when its window is complete: when the low-water mark of `other` has passed `A + size`.
+        With `assuming`, `pk.order(B, slack, by)` with the same `by`, also when the group's own tuples show it:
+        more than `slack` of them are beyond `A + size`. Results then leave in the order in which they are complete,
+        and tuples further out of order than `slack` go to the late stream. Then B need not progress, but tuples of this
+        stream are kept until the end of `other` if it does not.
+        """
+        return resample(self, other, outputs, on=on, size=size, by=by, assuming=assuming, name=name)
+
+    def output(self, name: str, to: Target | None = None) -> Stream:
+        """Let the stream leave the network under this name; without `to` its tuples are kept for reading."""
+        with self._builder._building(name):
+            self._builder._add(Output(name, (self._port,), to if to is not None else Results()))
+            return self
+
+    def late(self) -> Stream:
+        """The tuples that came too late: for an input, or for a box that is defined on arrival order."""
+        box = self._port.box
+        port = box.late_port()
+        if port is None:
+            raise QueryError(
+                f"nothing comes too late for a {box.kind}",
+                network=self._builder.name,
+                box=box.name,
+                expected="an input, or a box with assuming= or timeout=",
+                hint="the late tuples of a join with assuming= are those of the boxes before it: "
+                "result.late('<name>.left') and result.late('<name>.right')"
+                if box.kind == "join"
+                else None,
+            )
+        return Stream(self._builder, Port(box, port))
+
+    def errors(self) -> Stream:
+        """The records of an input that could not be taken as tuples, with the reason."""
+        return Stream(self._builder, Port(self._source("errors"), Source.ERRORS))
+
+    def _source(self, what: str) -> Source:
+        if not isinstance(self._port.box, Source):
+            raise QueryError(
+                f"only an input has a stream of {what}",
+                network=self._builder.name,
+                box=self._port.box.name,
+                hint=f"call {what}() on what net.source(...) returned",
+            )
+        return self._port.box
+
+    def only_progressing(self) -> str:
+        """The one attribute that this stream makes progress on; refused where there are several or none."""
+        if len(self.progressing) == 1:
+            return self.progressing[0]
+        raise QueryError(
+            "say which attribute the windows are on",
+            found=f"progress on {', '.join(self.progressing) or 'nothing'}",
+            hint="give on=",
+        )
+
+    def require_progress(self, attribute: str, what: str, fate: str = "never close") -> None:
+        """Refuse an attribute on which the stream makes no progress, and say which box lost it."""
+        if attribute in self.progressing:
+            return
+        box = lost_progress(self._port, attribute)
+        lost = f"; box '{box.name}' ({box.describe()}) lost it" if box is not None else ""
+        raise QueryError(
+            f"{what} on '{attribute}' would {fate}: the stream makes no progress on it{lost}",
+            expected=f"one of {', '.join(self.progressing)}" if self.progressing else "an attribute that progresses",
+            found=f"'{attribute}' of stream '{self._port.name}'",
+            hint="keep the progressing attribute, or compute it with a monotone expression such as ts / 60 or "
+            "date_trunc('minute', ts)",
+        )
+
+
+def union(*streams: Stream, name: str | None = None) -> Stream:
+    """All tuples of several streams of one schema, in any order."""
+    if len(streams) < 2:
+        raise QueryError("a union needs at least two streams", found=str(len(streams)))
+    builder = streams[0]._builder
+    label = builder._fresh("union", name)
+    with builder._building(label):
+        if any(s._builder is not builder for s in streams):
+            raise QueryError("the streams of a union belong to different networks")
+        return builder._add(Union(label, tuple(s._port for s in streams)))
+
+
+def merge(*streams: Stream, on: str | None = None, name: str | None = None) -> Stream:
+    """All tuples of several streams of one schema, in order of `on`: the order-preserving union.
+
+    `on` is an attribute that all of them make progress on, and may be left out if there is only one. A tuple leaves
+    when the low-water marks of all streams have passed it; equal ones leave in the order of the streams, then of
+    arrival. `name` names the box.
+    """
+    return merge_streams(*streams, on=on, name=name)
