@@ -19,13 +19,15 @@ from penstock_bench import catalog, command
 from penstock_bench.contract import OURS, Run, Size
 from penstock_bench.floor import FLOOR
 from penstock_bench.q4 import Q4
+from penstock_bench.q7 import Q7
+from penstock_bench.q9 import Q9
 from penstock_bench.report import document, floor_table, table
 
 # Only the peer that starts a JVM: it is the one that leaves most behind if it is not ended well.
 SPARK_ALONE = """
 import typer
 from penstock_bench import command
-command.choose = lambda bench, against: [peer for peer in bench.peers if peer.name == "spark-hdfs"]
+command.choose = lambda bench, against, cases: [peer for peer in bench.peers if peer.name == "spark-hdfs"]
 if __name__ == "__main__":
     app = typer.Typer()
     command.register(app)
@@ -43,7 +45,7 @@ def invoke(*arguments: str) -> tuple[int, str]:
 def test_without_a_name_the_benchmarks_are_listed() -> None:
     code, text = invoke()
     assert code == 0
-    for name in ("q4", "floor", "spark-rocksdb", "spark-hdfs", "duckdb"):
+    for name in ("q4", "q7", "q9", "floor", "spark-rocksdb", "spark-hdfs", "duckdb"):
         assert name in text
 
 
@@ -51,7 +53,7 @@ def test_an_unknown_name_is_refused_with_those_that_exist() -> None:
     code, text = invoke("q5")
     assert code == 2
     assert "unknown benchmark 'q5'" in text
-    assert "one of q4, floor" in text
+    assert "one of q4, q7, q9, floor" in text
 
 
 def test_an_unknown_peer_is_refused_with_those_that_exist() -> None:
@@ -64,6 +66,50 @@ def test_an_unknown_peer_is_refused_with_those_that_exist() -> None:
 def test_ours_runs_beside_the_peers_that_are_named() -> None:
     assert [peer.name for peer in catalog.choose(Q4, ["duckdb"])] == [OURS, "duckdb"]
     assert [peer.name for peer in catalog.choose(Q4, [])] == [OURS, "spark-rocksdb", "spark-hdfs", "duckdb"]
+
+
+def test_a_peer_is_named_once_and_runs_in_every_case_or_in_those_asked_for() -> None:
+    chosen = catalog.choose(Q7, ["spark-rocksdb"])
+    assert [peer.label for peer in chosen] == [
+        "penstock-1s",
+        "spark-rocksdb-1s",
+        "penstock-10s",
+        "spark-rocksdb-10s",
+        "penstock-60s",
+        "spark-rocksdb-60s",
+    ]
+    assert [peer.label for peer in catalog.choose(Q7, ["duckdb"], ["10s"])] == ["penstock-10s", "duckdb-10s"]
+    # The other ranges of q9 are ours alone.
+    assert [peer.label for peer in catalog.choose(Q9, ["duckdb"])] == [
+        "penstock-5min",
+        "duckdb-5min",
+        "penstock-2min",
+        "penstock-60min",
+    ]
+
+
+def test_an_unknown_case_is_refused_with_those_that_exist() -> None:
+    code, text = invoke("q7", "--case", "5s")
+    assert code == 2
+    assert "benchmark 'q7' has no case '5s'" in text
+    assert "one of 1s, 10s, 60s" in text
+    code, text = invoke("q4", "--case", "1s")
+    assert code == 2
+    assert "it has only one" in text
+
+
+def test_peers_are_compared_within_their_case_and_growth_across() -> None:
+    results = {
+        "penstock-5min": Run("penstock-5min", 100, 1.0, 10.0, True, case="5min"),
+        "duckdb-5min": Run("duckdb-5min", 100, 0.5, 5.0, True, case="5min"),
+        "penstock-2min": Run("penstock-2min", 100, 2.0, 10.0, True, case="2min"),
+        "penstock-60min": Run("penstock-60min", 100, 3.0, 10.0, True, case="60min"),
+    }
+    found = document(Q9, Size(100, 1), results)
+    assert found["ratios"] == {"duckdb-5min": 0.5}
+    assert found["growth"] == {"penstock-60min / penstock-2min": 1.5}
+    del results["penstock-2min"]
+    assert "growth" not in document(Q9, Size(100, 1), results)
 
 
 def test_the_json_has_exactly_the_promised_shape() -> None:
@@ -104,7 +150,7 @@ def test_the_table_has_a_row_for_each_peer() -> None:
 
 def test_a_whole_benchmark_from_the_command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
-        command, "choose", lambda bench, against: [peer for peer in bench.peers if peer.name == "duckdb"]
+        command, "choose", lambda bench, against, cases: [peer for peer in bench.peers if peer.name == "duckdb"]
     )
     file = tmp_path / "q4.json"
     arguments = ["q4", "--rows", "100000", "--groups", "10", "--rounds", "2"]

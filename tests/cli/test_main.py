@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner, Result
 
 import penstock
-from penstock.cli.main import app
+from penstock.cli.main import app, load
+from penstock.language import catalogue
 
 APPLICATION = """
 import penstock as pk
@@ -40,7 +42,35 @@ def test_version_is_the_version_of_the_package() -> None:
 def test_help_lists_the_commands() -> None:
     result = penstock_command("--help")
     assert result.exit_code == 0
-    assert all(command in result.output for command in ("run", "explain", "demo"))
+    assert all(command in result.output for command in ("run", "explain", "why", "boxes", "demo"))
+
+
+def test_boxes_lists_every_box_with_its_arguments_and_an_example() -> None:
+    result = penstock_command("boxes")
+    assert result.exit_code == 0
+    assert all(card.example in result.output for card in catalogue.boxes())
+    (join,) = json.loads(penstock_command("boxes", "join", "--json").output)
+    assert {"name": "how", "default": "'inner'"}.items() <= next(
+        a for a in join["arguments"] if a["name"] == "how"
+    ).items()
+
+
+def test_an_unknown_box_is_refused_with_those_that_exist() -> None:
+    result = penstock_command("boxes", "jion")
+    assert result.exit_code == 2
+    assert "there is no box 'jion'" in result.output
+
+
+def test_why_needs_a_run_to_look_at(application: Path, tmp_path: Path) -> None:
+    result = penstock_command("why", application, "--checkpoint", tmp_path / "nowhere")
+    assert result.exit_code == 2
+    assert f"there is no run in {tmp_path / 'nowhere'}" in result.output
+
+
+def test_why_of_a_run_that_has_ended(application: Path, tmp_path: Path) -> None:
+    load(application, None).run(engine="local", checkpoint=str(tmp_path / "run"))
+    result = penstock_command("why", application, "--checkpoint", tmp_path / "run")
+    assert (result.exit_code, result.output) == (0, "nothing waits\n")
 
 
 def test_explain_shows_the_boxes_and_starts_nothing(application: Path) -> None:

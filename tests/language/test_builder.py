@@ -189,8 +189,8 @@ REFUSALS: list[tuple[str, Callable[[], object], str]] = [
     (
         "late tuples of a box",
         lambda: stream().where("v > 1").late(),
-        "network 'net', box 'filter1': only an input has a stream of late\n"
-        "  to do: call late() on what net.source(...) returned",
+        "network 'net', box 'filter1': nothing comes too late for a filter\n"
+        "  expected: an input, or a box with assuming= or timeout=",
     ),
 ]
 

@@ -11,7 +11,8 @@ from tests.operators.tables import MemorySlots, box_of, source, stamped
 from penstock.algebra.hidden import ARRIVED
 from penstock.algebra.ticks import END
 from penstock.operators.aggregate import MERGE_CHUNKS, AggregateOp, by_pane
-from penstock.operators.subaggregate import PANE, PARTIAL, SubAggregateOp, pane_numbers
+from penstock.operators.closing import PARTIAL
+from penstock.operators.subaggregate import PANE, SubAggregateOp, pane_numbers
 
 SCHEMA = {"ts": "int64", "k": "string", "v": "int64"}
 

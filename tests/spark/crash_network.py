@@ -1,7 +1,8 @@
 """The network that `test_crash` kills: `python crash_network.py <input folder> <checkpoint> <output folder>`.
 
 A Parquet input in order, a CSV input with disorder, late tuples and a broken line; a stateless output, an Aggregate
-by key, and an Aggregate of that one in a second stage. Prints what the run has counted when it ends by itself.
+by key, and an Aggregate of that one in a second stage; a full outer join, whose lonely tuples leave late, and without
+duplicates. Prints what the run has counted when it ends by itself.
 """
 
 from __future__ import annotations
@@ -26,6 +27,9 @@ def network(data: str, out: str) -> pk.Network:
     flows = both.aggregate({"n": "count(*)", "s": "sum(v)", "m": "median(v)"}, on="ts", size=20, by=["k"])
     flows.output("flows", to=pk.delta(f"{out}/flows"))
     flows.aggregate({"groups": "count(*)", "t": "sum(n)"}, size=100).output("totals", to=pk.delta(f"{out}/totals"))
+    pairs = steady.join(ragged, "l.k = r.k", on="ts", size=3, how="full", progress="min")
+    pairs = pairs.map(ts="ts", l="l_id", r="r_id").dedupe(on="ts")
+    pairs.output("pairs", to=pk.delta(f"{out}/pairs"))
     return net
 
 

@@ -39,7 +39,7 @@ from penstock.runtime.train import from_batches, to_batch
 from penstock.storage.folder import Folder
 
 APP = Path(__file__).with_name("crash_network.py")
-OUTPUTS = ("events", "flows", "totals")
+OUTPUTS = ("events", "flows", "totals", "pairs")
 FILES = 36
 PER_FILE = 80
 KILLS = 10
@@ -233,7 +233,14 @@ def _expected(tuples: pa.Table) -> dict[str, Counter[tuple[Any, ...]]]:
         " FROM flows GROUP BY ALL ORDER BY ALL"
     )
     events = duckdb.sql("SELECT id, k, ts, v FROM tuples WHERE v % 7 = 0")
+    pairs = duckdb.sql(
+        f"WITH owned AS (SELECT *, id // {PER_FILE} % 2 AS input FROM tuples)"
+        " SELECT l.id AS l, r.id AS r, least(l.ts, r.ts) AS ts"
+        " FROM (FROM owned WHERE input = 0) l FULL JOIN (FROM owned WHERE input = 1) r"
+        " ON l.k = r.k AND abs(l.ts - r.ts) <= 3"
+    )
     return {
+        "pairs": Counter(pairs.fetchall()),
         "events": Counter(events.fetchall()),
         "flows": Counter(flows.fetchall()),
         "totals": Counter(totals.fetchall()),
