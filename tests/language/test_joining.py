@@ -214,6 +214,16 @@ REFUSALS: list[tuple[str, Callable[[], object], str]] = [
         lambda: joined(size=1, assuming=pk.order("ts")),
         "assuming= takes an order for each stream\n  expected: a pair, such as (pk.order('ts', slack=2), None)",
     ),
+    (
+        "something that is no order",
+        lambda: joined(size=1, assuming=("ts", None)),
+        "assuming= takes an order for each stream",
+    ),
+    (
+        "an order of groups, from which no progress follows",
+        lambda: joined(size=1, assuming=(pk.order("v", by="k"), None)),
+        "a join on 'v' would never close: the stream makes no progress on it",
+    ),
 ]
 
 
@@ -227,8 +237,9 @@ def test_refused(act: Callable[[], object], text: str) -> None:
 def test_a_refused_join_leaves_nothing_behind() -> None:
     net = pk.Network("net")
     a = net.source("a", pk.memory([], schema=SCHEMA))
-    with pytest.raises(pk.QueryError, match="unbounded band"):
-        a.join(a, "l.k = r.k", assuming=(pk.order("ts"), None))
+    for options in ({}, {"size": 1, "assuming": (pk.order("ts"), pk.order("ts", by="no"))}):
+        with pytest.raises(pk.QueryError):
+            a.join(a, "l.k = r.k", **{"assuming": (pk.order("ts"), None), **options})  # type: ignore[arg-type]
     assert [box.name for box in net._boxes] == ["a"]
 
 

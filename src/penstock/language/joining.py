@@ -12,7 +12,7 @@ from penstock.algebra.join import HOW, PROGRESS, Join
 from penstock.algebra.order import Order
 from penstock.algebra.pairing import Pairing, bind_pair
 from penstock.algebra.ticks import Duration, duration_ticks, tick_ns
-from penstock.errors import QueryError
+from penstock.errors import PenstockError, QueryError
 from penstock.language.checks import require_columns
 from penstock.language.ordering import assume
 
@@ -39,40 +39,41 @@ def join(
 ) -> Stream:
     builder = left._builder
     label = builder._fresh("join", name)
-    with builder._building(label):
-        if getattr(right, "_builder", None) is None:
-            raise QueryError("a stream is joined with another stream or with a table", found=repr(right))
-        if right._builder is not builder:
-            raise QueryError("the streams of a join belong to different networks")
-        for what, value, choices in (("how", how, HOW), ("progress", progress, PROGRESS)):
-            if value not in choices:
-                raise QueryError(f"{what}={value!r} is unknown", expected=f"one of {', '.join(choices)}")
-        orders = _orders(assuming)
-        attributes = _attributes(on, orders, left, right)
-        for stream, attribute in zip((left, right), attributes, strict=True):
-            require_columns((attribute,), stream.schema)
-        # Everything that can be refused is looked at before the boxes of the orders are added to the network.
-        pairing = bind_pair(predicate, left.schema, right.schema, names)
-        near = _band(size, band, pairing, attributes)
-        for side, (stream, order) in enumerate(zip((left, right), orders, strict=True)):
-            if order is None:
-                stream.require_progress(attributes[side], "a join")
-        Join(label, (left._port, right._port), pairing, attributes, near, how, progress)
-    inputs = [
-        stream if order is None else assume(stream, order, f"{label}.{side}")
-        for stream, order, side in zip((left, right), orders, Join.SIDES, strict=True)
-    ]
-    with builder._building(label):
-        for stream, attribute in zip(inputs, attributes, strict=True):
-            stream.require_progress(attribute, "a join")
-        ports = inputs[0]._port, inputs[1]._port
-        return builder._add(Join(label, ports, pairing, attributes, near, how, progress))
+    before = len(builder._boxes)
+    try:
+        with builder._building(label):
+            if getattr(right, "_builder", None) is None:
+                raise QueryError("a stream is joined with another stream or with a table", found=repr(right))
+            if right._builder is not builder:
+                raise QueryError("the streams of a join belong to different networks")
+            for what, value, choices in (("how", how, HOW), ("progress", progress, PROGRESS)):
+                if value not in choices:
+                    raise QueryError(f"{what}={value!r} is unknown", expected=f"one of {', '.join(choices)}")
+            orders = _orders(assuming)
+            attributes = _attributes(on, orders, left, right)
+            for stream, attribute in zip((left, right), attributes, strict=True):
+                require_columns((attribute,), stream.schema)
+            inputs = [
+                stream if order is None else assume(stream, order, f"{label}.{side}")
+                for stream, order, side in zip((left, right), orders, Join.SIDES, strict=True)
+            ]
+            for stream, attribute in zip(inputs, attributes, strict=True):
+                stream.require_progress(attribute, "a join")
+            pairing = bind_pair(predicate, left.schema, right.schema, names)
+            near = _band(size, band, pairing, attributes)
+            ports = inputs[0]._port, inputs[1]._port
+            return builder._add(Join(label, ports, pairing, attributes, near, how, progress))
+    except PenstockError:
+        # What is refused leaves nothing behind, not even the boxes of its orders.
+        del builder._boxes[before:]
+        raise
 
 
 def _orders(assuming: Orders | None) -> Orders:
     if assuming is None:
         return None, None
-    if not isinstance(assuming, tuple) or len(assuming) != 2:
+    pair = isinstance(assuming, tuple) and len(assuming) == 2
+    if not pair or not all(order is None or isinstance(order, Order) for order in assuming):
         raise QueryError(
             "assuming= takes an order for each stream",
             expected="a pair, such as (pk.order('ts', slack=2), None)",

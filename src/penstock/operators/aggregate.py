@@ -108,9 +108,11 @@ class AggregateOp(Holder):
         starts, kind = pc.multiply(columns[WINDOW], box.window.advance), schema.field(box.on).type
         columns[box.on] = from_ticks(starts, kind)
         if kept is not None:
-            _, (theirs, own) = number([closed.rename_columns(names), kept], box.by)
-            keys = [(k, columns[k]) for k in box.by]
-            calls = Calls(Windows(theirs, starts.to_numpy()), keys, box.on, kind, box.on_type)
+            # The kernel has types of its own for some keys.
+            keys = pa.table([columns[k] for k in box.by], schema=pa.schema([schema.field(k) for k in box.by]))
+            _, (theirs, own) = number([keys if box.by else closed, kept], box.by)
+            named = list(zip(box.by, keys.columns, strict=True))
+            calls = Calls(Windows(theirs, starts.to_numpy()), named, box.on, kind, box.on_type)
             columns |= calls.results(box.aggregation, kept, own, box.window.size)
         return pa.table(
             [columns[name] for name in (*schema.names, ARRIVED)], schema=schema.append(pa.field(ARRIVED, pa.int64()))

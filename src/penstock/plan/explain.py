@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from penstock.algebra.aggregate import Aggregate
 from penstock.algebra.box import Output, Port, Source, Stateful
+from penstock.algebra.join import SEGMENT, Join
 from penstock.algebra.table_join import TableJoin
 from penstock.algebra.ticks import span_text
 from penstock.plan.plan import INTAKE, Plan
@@ -31,6 +32,8 @@ def explain(plan: Plan) -> str:
             if isinstance(box, Aggregate):
                 lines.append(f"    low level: partial aggregates per pane of {_pane(box)}, before the exchange")
                 lines.append(f"    high level: results leave when {box.on} has passed a window's end")
+            if isinstance(box, Join):
+                lines.append(f"    keeps {box.keeps()}")
             for slot, port in enumerate(box.inputs):
                 lines.append(f"    exchange of {port.name}: {_exchange(box.keys(slot))}")
             lines.append(f"    -> {_progress(Port(box))}")
@@ -42,6 +45,8 @@ def explain(plan: Plan) -> str:
 def _exchange(keys: tuple[str, ...] | None) -> str:
     if keys is None:
         return "to every bucket"
+    if keys == (SEGMENT,):
+        return "by segment of time, as there are no keys"
     return f"by {', '.join(keys)}" if keys else "to bucket 0, as there are no keys"
 
 
