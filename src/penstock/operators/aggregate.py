@@ -63,6 +63,13 @@ class AggregateOp(Holder):
                 yield 0, results
         self._keep(arrived)
 
+    def needs(self, marks: Sequence[Marks]) -> Sequence[tuple[int, str, int]]:
+        window, on, mark = self._box.window, self._box.on, marks[0][self._box.on]
+        spans = [(window.first_of_pane(p), window.last_of_pane(p)) for p in self._slots.numbers()]
+        closed = window.last_closed(mark) if mark != BEGINNING else None
+        still = [lo if closed is None else max(lo, closed + 1) for lo, hi in spans if closed is None or hi > closed]
+        return [(0, on, window.start_of(min(still)) + window.size)] if still else []
+
     def open_windows(self, marks: Sequence[Marks]) -> int:
         """How many windows hold tuples and wait for punctuation."""
         window, panes, mark = self._box.window, self._slots.numbers(), marks[0][self._box.on]

@@ -29,6 +29,8 @@ TUPLES: Final = "tuples"
 MET: Final = "met"
 PIECE_ROWS: Final = 1024
 """Tuples of a batch that are not worth a slot of their own."""
+LAST_LEVEL: Final = 63
+"""Two segments of this level hold all ticks."""
 
 
 @dataclass(frozen=True)
@@ -156,7 +158,8 @@ class HeldSide:
         lowest = min((s.low for s in self._segments()), default=first)
         pieces = min(PIECES, tuples.num_rows // PIECE_ROWS + 1)
         # Segments are as long as the spread of the batch asks for, and so long that there are never too many of them.
-        level = max((last - first) // pieces, (last - min(first, lowest)) // MOST_SEGMENTS).bit_length()
+        longest = max((last - first) // pieces, (last - min(first, lowest)) // MOST_SEGMENTS)
+        level = min(longest.bit_length(), LAST_LEVEL)
         numbers = until >> np.int64(level)
         if numbers[0] != numbers[-1] or (numbers != numbers[0]).any():
             order = np.argsort(numbers, kind="stable")
