@@ -1,4 +1,4 @@
-"""Spark Structured Streaming, as well as it can be set up on two cores: the session of all native peers, and q4's query.
+"""Spark Structured Streaming, as well as it can be set up on two cores: the session of native peers, and q4's query.
 
 The settings were chosen by the JVM's CPU seconds, which a busy machine disturbs less than the wall clock, as the least
 of four alternating repetitions in a warm JVM, with 65,536 groups:

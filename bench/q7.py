@@ -7,9 +7,9 @@
 The cases are bands n of 1, 10 and 60 seconds over the same packets; `rows` are those of both links, half on each.
 
 The warm-up is 200,000 packets in sixteen files a link, in which windows close in every band. What is right: equality,
-both ways, with what DuckDB joins and counts over the same files. A native Spark query emits a window once a match for it
-can no longer come, which is when its watermark has passed the window's end by the band, so it is held to those windows;
-a peer that sees the end of the input is held to all of them.
+both ways, with what DuckDB joins and counts over the same files. A native Spark query emits a window once no match for
+it can come any more, which is when its watermark has passed the window's end by the band, so it is held to those
+windows; a peer that sees the end of the input is held to all of them.
 """
 
 from __future__ import annotations

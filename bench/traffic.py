@@ -1,8 +1,8 @@
 """The packets that `q4` and `q9` count: a fixed rate of event time, each packet late by a bounded random delay.
 
-Packet i, in arrival order, carries the time `EPOCH + i * seconds / rate - delay`, with a delay drawn evenly from 0 to 2 seconds.
-So no packet is more than 2 seconds behind the largest time that arrived before it: a promise every engine may use.
-Every file has its own seed, so the same numbers come out whether one process writes the files or several.
+Packet i, in arrival order, carries the time `EPOCH + i * seconds / rate - delay`, with a delay drawn evenly from 0 to 2
+seconds. So no packet is more than 2 seconds behind the largest time that arrived before it: a promise every engine may
+use. Every file has its own seed, so the same numbers come out whether one process writes the files or several.
 """
 
 from __future__ import annotations

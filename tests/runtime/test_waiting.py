@@ -36,8 +36,8 @@ def test_a_window_waits_for_the_input_that_is_behind(tmp_path: Path) -> None:
     assert (found.box, found.culprits) == ("counts", (("slow", "0"),))
     assert str(found) == (
         "aggregate 'counts' holds 4 rows since 1970-01-01 00:00:05 UTC and waits for input 'slow', which stands at 3: "
-        "ts at 'union1' must reach 10. A tuple or punctuation beyond that, or the end of the input, releases it; with a "
-        "policy for silence (idle=pk.on_demand(...)) 'slow' would not hold it back."
+        "ts at 'union1' must reach 10. A tuple or punctuation beyond that, or the end of the input, releases it; with "
+        "a policy for silence (idle=pk.on_demand(...)) 'slow' would not hold it back."
     )
 
 
