@@ -106,6 +106,9 @@ class Source(Box):
     connector: Connector
     policy: Policy
     late: str = "route"
+    timestamps: str = "external"
+    """'external': tuples bring `on` along; 'internal': it is the clock reading of their batch; 'latent': the same, and
+    nobody ever waits for this input."""
 
     kind: ClassVar[str] = "source"
     LATE: ClassVar[int] = 1
@@ -119,6 +122,16 @@ class Source(Box):
     def on_type(self) -> pa.DataType:
         return self.tuples.field(self.on).type
 
+    @property
+    def stamped(self) -> bool:
+        """Whether the intake gives tuples their progressing attribute."""
+        return self.timestamps != "external"
+
+    @property
+    def delivered(self) -> pa.Schema:
+        """What the connector brings: without `on`, where the intake adds it."""
+        return pa.schema([f for f in self.tuples if f.name != self.on]) if self.stamped else self.tuples
+
     def schema(self, port: int) -> pa.Schema:
         return REJECT_SCHEMA if port == self.ERRORS else self.tuples
 
@@ -130,7 +143,8 @@ class Source(Box):
         return ()
 
     def describe(self) -> str:
-        return f"{self.connector.describe()}, on {self.on}, {self.policy.describe()}, late={self.late}"
+        given = f" ({self.timestamps})" if self.stamped else ""
+        return f"{self.connector.describe()}, on {self.on}{given}, {self.policy.describe()}, late={self.late}"
 
 
 @dataclass(frozen=True)

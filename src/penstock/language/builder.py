@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import pyarrow as pa
+
 from penstock.algebra.box import Box, Output, Port, Source
 from penstock.algebra.expression import bind_predicate
 from penstock.algebra.network import Network as FrozenNetwork
@@ -17,6 +19,7 @@ from penstock.language.stream import Stream
 from penstock.progress.policy import Ordered, Policy
 
 LATE_CHOICES = ("route", "drop", "error")
+TIMESTAMPS = ("external", "internal", "latent")
 
 
 class Builder:
@@ -37,18 +40,27 @@ class Builder:
         progress: Policy | None = None,
         late: str = "route",
     ) -> Stream:
-        """An input: its tuples as a stream that makes progress on the attribute `on`."""
+        """An input: its tuples as a stream that makes progress on the attribute `on`.
+
+        `timestamps` says where `on` comes from: "external", the tuples bring it along; "internal", it is added when
+        they arrive, a timestamp[us] of the clock reading that their batch records; "latent", the same, and the input
+        states the clock with every batch, so nobody waits for it.
+        """
         with self._building(name):
-            if timestamps != "external":
-                raise QueryError(
-                    f"timestamps={timestamps!r} is not available",
-                    expected="'external': the tuples carry their own progressing attribute",
-                )
+            if timestamps not in TIMESTAMPS:
+                raise QueryError(f"timestamps={timestamps!r} is unknown", expected=f"one of {', '.join(TIMESTAMPS)}")
             if late not in LATE_CHOICES:
                 raise QueryError(f"late={late!r} is unknown", expected=f"one of {', '.join(LATE_CHOICES)}")
             tuples = parse_schema(schema) if schema is not None else connector.schema()
             if tuples is None:
                 raise QueryError("the schema of this input is not known", hint="give schema={'ts': 'int64', ...}")
+            if timestamps != "external":
+                if on in tuples.names:
+                    raise QueryError(
+                        f"the tuples have '{on}' already, and {timestamps} timestamps would be added under that name",
+                        hint="choose another name with on=, or timestamps='external'",
+                    )
+                tuples = pa.schema([pa.field(on, pa.timestamp("us")), *tuples])
             require_columns((on,), tuples)
             refuse_hidden(tuples.names)
             kind = tuples.field(on).type
@@ -64,7 +76,7 @@ class Builder:
             where = getattr(policy, "where", None)
             if where is not None:
                 bind_predicate(where, tuples)
-            return self._add(Source(name, (), tuples, on, connector, policy, late))
+            return self._add(Source(name, (), tuples, on, connector, policy, late, timestamps))
 
     @property
     def network(self) -> FrozenNetwork:

@@ -81,7 +81,7 @@ _BOXES: Final[dict[str, _Words]] = {
             "connector": "where tuples come from: pk.files, pk.memory, pk.generator, pk.dataframe",
             "schema": "names and types of the attributes; read from the data where it says",
             "on": "the attribute that makes progress",
-            "timestamps": "'external': tuples carry their own progressing attribute",
+            "timestamps": "where `on` comes from: 'external' (the tuples), 'internal' or 'latent' (the intake)",
             "progress": "how far the input has come: pk.ordered(), pk.delayed(d), pk.punctuated(), with idle=",
             "late": "what becomes of late tuples: 'route' to the late stream, 'drop' (counted) or 'error'",
         },

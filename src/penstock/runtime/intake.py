@@ -90,7 +90,7 @@ class Intake:
         """Take one split; its number is its place in the batch."""
         aside: dict[int, SetAside] = {}
         seq = self.first_seq(source, number_of_split)
-        for number, chunk in enumerate(source.connector.read(split, source.tuples, self.columns(source))):
+        for number, chunk in enumerate(source.connector.read(split, source.delivered, self.columns(source))):
             found = self.take_chunk(source, split.shard, chunk, seq)
             seq += chunk.tuples.num_rows
             if found is not None:
@@ -99,7 +99,7 @@ class Intake:
             return
         # They leave whole: the split, of which only some columns were read, is read once more with all of them.
         origin = str(getattr(split, "path", source.name))
-        for number, chunk in enumerate(source.connector.read(split, source.tuples, source.tuples.names)):
+        for number, chunk in enumerate(source.connector.read(split, source.delivered, source.delivered.names)):
             if number in aside:
                 self._route(source, pa.Table.from_batches([chunk.tuples]), aside[number], origin)
 
@@ -121,7 +121,8 @@ class Intake:
         where = getattr(source.policy, "where", None)
         if where is not None:
             needed.update(bind_predicate(where, source.tuples).columns)
-        return [name for name in source.tuples.names if name in needed]
+        # Of tuples that are only counted, one column says how many there are.
+        return [name for name in source.delivered.names if name in needed] or source.delivered.names[:1]
 
     def take_chunk(self, source: Source, shard: str, chunk: Chunk, seq: int = 0) -> SetAside | None:
         """Take one chunk; which of its rows are to be set aside, if there are any. `seq` numbers its first row."""
@@ -131,6 +132,8 @@ class Intake:
         issued = self._stated_by(source, shard)
         self.report(source.name, shard, Extremes(stated=chunk.stated))
         tuples = self._sequenced(Port(source), pa.Table.from_batches([chunk.tuples]), seq)
+        if source.stamped:
+            tuples = self._stamped(source, shard, tuples)
         count.read += tuples.num_rows
         keep: pa.Array | None = None
         null: pa.Array | None = None
@@ -162,6 +165,13 @@ class Intake:
         if source.late != "route":
             late = None
         return SetAside(late, null, seq) if late is not None or null is not None else None
+
+    def _stamped(self, source: Source, shard: str, tuples: pa.Table) -> pa.Table:
+        """Tuples with the clock reading of their batch. No later batch reads the same, so the next tick is stated."""
+        if tuples.num_rows:
+            self.report(source.name, shard, Extremes(stated=self._control.now + 1))
+        stamp = pa.scalar(self._control.now, pa.int64()).cast(source.on_type)
+        return tuples.add_column(0, source.on, pa.repeat(stamp, tuples.num_rows))
 
     def _sequenced(self, port: Port, tuples: pa.Table, seq: int) -> pa.Table:
         """Tuples with their arrival numbers, where a box downstream asks for them."""

@@ -54,6 +54,8 @@ class Planner:
         self._board = Board(job.board)
         self._tables = TableKeeper(job)
         self._silence = Silence(job.plan.network)
+        # Where the intake stamps tuples, no two batches read the clock alike: what follows is later.
+        self._stamps = any(s.stamped for s in job.plan.network.sources)
         # Who waits for the clock makes the board be read whenever Spark asks; others leave it alone.
         self._timed = self._silence.watched() or any(getattr(b, "timeout", None) for b in job.plan.network.boxes)
         self._feeds: dict[str, Feed] = {}
@@ -81,7 +83,7 @@ class Planner:
             inputs[name] = after
             clocks += [] if step.clock is None else [step.clock]
         # A script may bring its own clock; time never goes back, whatever the machine's clock does.
-        now = max(start["now"], max(clocks) if clocks else time.time_ns() // 1000)
+        now = max(start["now"] + self._stamps, max(clocks) if clocks else time.time_ns() // 1000)
         if not moved and not self._timed:
             return start
         record = self._board.latest()
@@ -94,6 +96,8 @@ class Planner:
         beats = self._silence.heartbeats(record, start.get("beats", {}), speaking, now)
         due = moved or bool(beats) or (record.wake is not None and now >= record.wake)
         stated = merged(beats, self._silence.on_demand(record, speaking, now, anyway=due))
+        if due:
+            stated = merged(stated, self._silence.latent(inputs, now))
         if not due and not stated:
             return start
         issued = {s.name: record.issued(s) for s in self._job.plan.network.sources}
@@ -139,7 +143,7 @@ class Planner:
                 folder = self._job.journal(source.name)
                 folder.make()
                 journal = FileJournal(folder.child("journal.jsonl").path)
-                self._feeds[source.name] = source.connector.open(source.tuples, journal)
+                self._feeds[source.name] = source.connector.open(source.delivered, journal)
         return self._feeds
 
 

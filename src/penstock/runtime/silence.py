@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 from penstock.algebra.box import Source
 from penstock.algebra.network import Network
@@ -59,6 +60,11 @@ class Silence:
                 for name, shards in asked.items():
                     found.setdefault(name, {}).update(shards)
         return {name: shards for name, shards in found.items() if shards}
+
+    def latent(self, inputs: Mapping[str, Any], now: int) -> Stated:
+        """What inputs with latent timestamps state with every batch: whatever they bring later is later."""
+        latent = [s for s in self.network.sources if s.timestamps == "latent" and not inputs[s.name]["ended"]]
+        return {s.name: dict.fromkeys(s.connector.shards(), now + 1) for s in latent}
 
     def _silent(
         self, record: Record, source: Source, speaking: Collection[tuple[str, str]]

@@ -96,7 +96,7 @@ class DataFrameTask:
                     arrived = table.column(ARRIVED)[0].as_py() if table.num_rows else 0
                     intake = Intake(job, batch, number, issued, Control(arrived))
                     seq = intake.first_seq(source, partition)
-                intake.take_whole(source, ONLY_SHARD, table.drop_columns([ARRIVED]).cast(source.tuples), seq)
+                intake.take_whole(source, ONLY_SHARD, table.drop_columns([ARRIVED]).cast(source.delivered), seq)
                 seq += table.num_rows
             intake = intake if intake is not None else Intake(job, batch, number, issued, Control())
             for row in intake.rows(tell=True):
