@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Collection
 from typing import Any
 
@@ -114,3 +115,18 @@ def test_an_empty_table_has_no_partners() -> None:
     ((_, found),) = work.process(0, train(1, 2))
     assert found["name"].to_pylist() == [None, None]
     assert found.schema.field("name").type == pa.string()
+
+
+@pytest.mark.parametrize("how", ["semi", "anti"])
+def test_ranges_alone_do_not_lose_nulls(how: str) -> None:
+    rng = random.Random(3)
+    rows = [(rng.randrange(20), rng.choice([None, 1, 2])) for _ in range(60)]
+    table = [(low, low + rng.randrange(4), rng.choice([None, 1, 2])) for low in range(0, 20, 3)]
+    net = pk.Network("net")
+    stream = net.source("in", pk.memory(sorted(rows), schema={"ts": "int64", "k": "int64"}))
+    ranges = pa.table([pa.array(c, pa.int64()) for c in zip(*table, strict=True)], ["low", "high", "other"])
+    text = "l.ts >= r.low AND l.ts <= r.high AND l.k IS DISTINCT FROM r.other"
+    stream.join(pk.table(ranges), text, how=how).output("out")
+    found = sorted((r["ts"], str(r["k"])) for r in net.run(engine="local")["out"].to_pylist())
+    has = [any(lo <= ts <= hi and k != other for lo, hi, other in table) for ts, k in rows]
+    assert found == sorted((ts, str(k)) for (ts, k), yes in zip(rows, has, strict=True) if yes == (how == "semi"))

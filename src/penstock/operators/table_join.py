@@ -76,7 +76,10 @@ class ExistsOp:
 
     def __init__(self, box: TableJoin, rows: pa.Table) -> None:
         self._anti = box.how == "anti"
-        self._match = _Match(box.pairing, rows, "t.{n} AS tuple", "SEMI JOIN")
+        # Without an equality DuckDB plans a semi join as a merge of ranges, which loses NULLs (2.0.0).
+        hashed = bool(box.pairing.equalities)
+        select, join = ("t.{n} AS tuple", "SEMI JOIN") if hashed else ("DISTINCT t.{n} AS tuple", "JOIN")
+        self._match = _Match(box.pairing, rows, select, join)
 
     def process(self, slot: int, tuples: pa.Table) -> Departures:
         chosen = np.full(tuples.num_rows, self._anti)
