@@ -73,14 +73,14 @@ REFUSALS: list[tuple[str, Callable[[], object], str]] = [
     (
         "progress on an attribute that may be NULL",
         lambda: joined(size=1, how="left", progress="right"),
-        "network 'net', box 'join1': with how='left' the results make no progress='right'\n"
+        "network 'net', box 'join1': the results of a left join make no progress='right'\n"
         "  expected: one of pair, left, min, max\n"
         "  to do: an attribute that is NULL or absent in some results says nothing of those that follow",
     ),
     (
         "progress of pairs where there are none",
         lambda: joined(size=1, how="anti", progress="max"),
-        "with how='anti' the results make no progress='max'",
+        "the results of an anti join make no progress='max'",
     ),
     (
         "an unbounded band",

@@ -42,8 +42,9 @@ class Join(Stateful):
     def __post_init__(self) -> None:
         possible = [p for p in PROGRESS if self._can_state(p)]
         if self.stated not in possible:
+            article = "an" if self.how == "anti" else "a"
             raise QueryError(
-                f"with how={self.how!r} the results make no progress={self.stated!r}",
+                f"the results of {article} {self.how} join make no progress={self.stated!r}",
                 expected=f"one of {', '.join(possible)}",
                 hint="an attribute that is NULL or absent in some results says nothing of those that follow",
             )

@@ -18,7 +18,8 @@ from penstock.operators.bubble import Numbers
 from penstock.operators.join_entry import shifted, ticks_of
 
 SLICE_ROWS: Final = 1 << 19
-"""Tuples of both sides that are matched at once: measured with 2^17 to 2^21 over ten million tuples."""
+"""Tuples of both sides that are matched at once: over ten million, 2^18 to 2^20 are about alike, 2^22 takes twice as
+long."""
 BLOCK_ROWS: Final = 1 << 15
 """Tuples whose times are summed up as one smallest and one largest, to find a slice without looking at all."""
 
