@@ -123,7 +123,8 @@ def test_ranges_alone_do_not_lose_nulls(how: str) -> None:
     rows = [(rng.randrange(20), rng.choice([None, 1, 2])) for _ in range(60)]
     table = [(low, low + rng.randrange(4), rng.choice([None, 1, 2])) for low in range(0, 20, 3)]
     net = pk.Network("net")
-    stream = net.source("in", pk.memory(sorted(rows), schema={"ts": "int64", "k": "int64"}))
+    connector = pk.memory(rows, schema={"ts": "int64", "k": "int64"})
+    stream = net.source("in", connector, progress=pk.punctuated())
     ranges = pa.table([pa.array(c, pa.int64()) for c in zip(*table, strict=True)], ["low", "high", "other"])
     text = "l.ts >= r.low AND l.ts <= r.high AND l.k IS DISTINCT FROM r.other"
     stream.join(pk.table(ranges), text, how=how).output("out")
