@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 from collections.abc import Collection
 from typing import Any
 
@@ -119,15 +120,19 @@ def test_an_empty_table_has_no_partners() -> None:
 
 @pytest.mark.parametrize("how", ["semi", "anti"])
 def test_ranges_alone_do_not_lose_nulls(how: str) -> None:
-    rng = random.Random(3)
-    rows = [(rng.randrange(20), rng.choice([None, 1, 2])) for _ in range(60)]
-    table = [(low, low + rng.randrange(4), rng.choice([None, 1, 2])) for low in range(0, 20, 3)]
+    rng = random.Random(5)
+    words, truths = [None, "x", "y"], [None, True, False]
+    rows = [(rng.randrange(30), rng.choice(words), rng.choice(truths)) for _ in range(60)]
+    table = [(low := rng.randrange(30), low + 3, rng.choice(words), rng.randrange(3)) for _ in range(40)]
     net = pk.Network("net")
-    connector = pk.memory(rows, schema={"ts": "int64", "k": "int64"})
+    connector = pk.memory(rows, schema={"ts": "int64", "k": "string", "b": "bool"})
+    ranges = pa.table([pa.array(column) for column in zip(*table, strict=True)], ["low", "high", "other", "i"])
+    text = "l.ts >= r.low AND l.ts <= r.high AND l.k IS DISTINCT FROM r.other AND (l.b OR r.i = 1)"
     stream = net.source("in", connector, progress=pk.punctuated())
-    ranges = pa.table([pa.array(c, pa.int64()) for c in zip(*table, strict=True)], ["low", "high", "other"])
-    text = "l.ts >= r.low AND l.ts <= r.high AND l.k IS DISTINCT FROM r.other"
     stream.join(pk.table(ranges), text, how=how).output("out")
-    found = sorted((r["ts"], str(r["k"])) for r in net.run(engine="local")["out"].to_pylist())
-    has = [any(lo <= ts <= hi and k != other for lo, hi, other in table) for ts, k in rows]
-    assert found == sorted((ts, str(k)) for (ts, k), yes in zip(rows, has, strict=True) if yes == (how == "semi"))
+    found = Counter(tuple(row.values()) for row in net.run(engine="local")["out"].to_pylist())
+    partnered = [
+        any(lo <= ts <= hi and k != other and (b or i == 1) for lo, hi, other, i in table) for ts, k, b in rows
+    ]
+    assert 0 < sum(partnered) < len(rows)
+    assert found == Counter(row for row, yes in zip(rows, partnered, strict=True) if yes == (how == "semi"))
