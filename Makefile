@@ -20,7 +20,7 @@ demo: .venv/.ready ## Run the demonstration network
 	@$(BIN)/penstock demo
 
 test: .venv/.ready ## Run the tests, the doctests and the snippets of the docs (PYTEST="-k union" narrows)
-	@$(BIN)/pytest $(PYTEST)
+	@$(BIN)/pytest --numprocesses auto --maxprocesses 4 --dist loadgroup $(PYTEST)
 
 lint: .venv/.ready ## Check style, format, types and the direction of imports
 	$(BIN)/ruff check .

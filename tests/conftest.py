@@ -23,6 +23,13 @@ settings.register_profile("search", deadline=None, max_examples=1000, suppress_h
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Whoever needs the shared Spark session runs in one process, so that there is one session."""
+    for item in items:
+        if item.get_closest_marker("spark") or "spark_ready" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.xdist_group("spark"))
+
+
 @pytest.fixture(scope="session")
 def spark_ready() -> Iterator[Any]:
     """The Spark session of the suite: starting one takes seconds, so there is one."""
