@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
@@ -35,6 +36,10 @@ class Matches(Query):
 
 class RocksDBMatches(Matches):
     provider = ROCKSDB
+    settings: Mapping[str, str] = {
+        "spark.sql.streaming.join.stateFormatVersion": "4",
+        "spark.sql.shuffle.partitions": "4",
+    }
 
 
 class HDFSMatches(Matches):

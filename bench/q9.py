@@ -73,6 +73,14 @@ class SlidingCounts:
             arguments=(5,),
         ),
         Peer(
+            "spark-panes",
+            "penstock_bench.native_q9:Panes",
+            "Spark Structured Streaming, RocksDB state, rewritten by hand: minutes first",
+            sees_end=False,
+            case="5min",
+            arguments=(5,),
+        ),
+        Peer(
             "duckdb",
             "penstock_bench.q9:DuckDBCounts",
             "one batch query, no stream, no state",

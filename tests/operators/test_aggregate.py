@@ -8,16 +8,17 @@ import pyarrow as pa
 import pytest
 from tests.operators.tables import MemorySlots, box_of, source, stamped
 
-from penstock.algebra.hidden import ARRIVED
+import penstock as pk
+from penstock.algebra.hidden import ARRIVED, SEQ
 from penstock.algebra.ticks import END
-from penstock.operators.aggregate import MERGE_CHUNKS, AggregateOp, by_pane
-from penstock.operators.closing import PARTIAL
+from penstock.operators.aggregate import GATHER_CHUNKS, MERGE_CHUNKS, AggregateOp, by_pane
+from penstock.operators.closing import PARTIAL, WHOLE
 from penstock.operators.subaggregate import PANE, SubAggregateOp, pane_numbers
 
 SCHEMA = {"ts": "int64", "k": "string", "v": "int64"}
 
 
-def make(outputs: dict[str, str], **window: Any) -> tuple[Any, AggregateOp, MemorySlots]:
+def make(outputs: dict[str, Any], **window: Any) -> tuple[Any, AggregateOp, MemorySlots]:
     box = box_of(source(SCHEMA).aggregate(outputs, on="ts", **window))
     slots = MemorySlots()
     return box, AggregateOp(box, slots), slots
@@ -32,7 +33,7 @@ def train(*rows: tuple[int, str | None, int | None]) -> pa.Table:
 
 def feed(box: Any, operator: AggregateOp, *rows: tuple[int, str | None, int | None]) -> None:
     low = SubAggregateOp(box)
-    low.process(0, train(*rows))
+    low.process(0, train(*rows).append_column(SEQ, pa.array(range(len(rows)))))
     for part, partials in low.flush():
         operator.receive(part, stamped(partials))
 
@@ -129,6 +130,20 @@ def test_a_slot_is_merged_before_it_gathers_too_many_chunks() -> None:
     assert chunk.num_rows == 1
     assert close(operator, 100) == [(0, sum(range(24)), 11.5)]
     assert operator.released == 24
+
+
+def test_values_that_merging_makes_no_fewer_are_merged_seldom() -> None:
+    whole = pk.window_function(final=lambda window: window["v"].tolist(), returns="list<int64>", columns="v")
+    box, operator, slots = make({"m": "median(v)", "d": "count(DISTINCT v)", "vs": whole}, size=100)
+    values = [value % 3 for value in range(GATHER_CHUNKS + 5)]
+    for value in values:
+        feed(box, operator, (1, "x", value))
+        close(operator, 0)
+        assert slots.count(0, WHOLE) < GATHER_CHUNKS
+    assert sum(chunk.num_rows for chunk in slots.chunks(0, WHOLE)) == len(values)
+    assert sum(chunk.num_rows for chunk in slots.chunks(0, "h1")) < MERGE_CHUNKS + 3
+    # Those of equal times in order of arrival, through all merging.
+    assert close(operator, 100) == [(0, 1.0, 3, values)]
 
 
 def test_slots_of_windows_that_stay_open_are_not_read() -> None:

@@ -12,6 +12,7 @@ import penstock as pk
 from penstock.algebra.hidden import ARRIVED, ENDED, SEQ
 from penstock.algebra.ticks import BEGINNING, END
 from penstock.operators.catalog import entry, holder
+from penstock.operators.group_state import GATHER_CHUNKS
 
 SCHEMA = {"ts": "int64", "k": "string", "v": "int64"}
 SECOND = 1_000_000
@@ -321,6 +322,25 @@ def test_results_know_when_their_first_tuple_arrived() -> None:
     assert table.column(ARRIVED).to_pylist() == [10 * SECOND]
 
 
+# What it waits for
+
+
+def test_windows_that_the_mark_closes_need_it_to_pass_the_end_of_the_first() -> None:
+    for arguments in ({"origin": "first"}, {"timeout": "1 hour"}, {"advance": "v = 0"}):
+        box = Box(size=10, **arguments)
+        box.batch((11, "x", 0), (14, "x", 0))
+        assert box.operator.needs(box.marks) == ((0, "ts", 20 if "timeout" in arguments else 21),)
+        box.batch(mark=END)
+        assert box.operator.needs(box.marks) == ()
+
+
+def test_windows_that_arrival_closes_need_no_mark() -> None:
+    for arguments in ({"assuming": pk.order("ts")}, {"on": pk.TUPLE_NUMBER}):
+        box = Box(size=10, **arguments)
+        box.batch((11, "x", 0))
+        assert box.operator.needs(box.marks) == ()
+
+
 # State
 
 
@@ -340,9 +360,17 @@ def test_slots_of_groups_that_nothing_happens_to_are_not_read() -> None:
 
 def test_held_values_gather_few_chunks() -> None:
     box = Box({"m": "median(v)"}, size=1000, assuming=pk.order("ts"))
-    for n in range(30):
+    for n in range(70):
         box.batch((n, "x", n))
-    assert box.held() == {"partial": 1, "order": 1, "h0": 30}
-    assert box.slots.count(0, "h0") < 8
-    assert box.batch((1000, "x", 0)) == [(0, 14.5)]
+        assert box.slots.count(0, "h0") < GATHER_CHUNKS
+    assert box.held() == {"partial": 1, "order": 1, "h0": 70}
+    assert box.batch((1000, "x", 0)) == [(0, 34.5)]
     assert box.held() == {"partial": 1, "order": 1, "h0": 1}
+
+
+def test_of_values_that_repeat_one_is_held() -> None:
+    box = Box({"d": "count(DISTINCT v)"}, size=1000, by="k", assuming=pk.order("ts", by="k"))
+    for n in range(10):
+        box.batch((n, "x", n % 2), (n, "y", 7), (n, "y", 7))
+        assert box.held()["h0"] == (2 if n == 0 else 3)
+    assert box.batch(mark=END) == [(0, "x", 2), (0, "y", 1)]

@@ -109,7 +109,8 @@ def _order(order: Order | None, on: str, keys: tuple[str, ...], schema: pa.Schem
                 hint="leave assuming= out",
             )
         return None
-    require_columns((order.on, *order.by), schema)
+    require_columns((order.on,), schema)
+    groups = key_columns(order.by, schema)
     kind = schema.field(on).type
     if not can_progress(kind):
         raise QueryError(
@@ -117,7 +118,7 @@ def _order(order: Order | None, on: str, keys: tuple[str, ...], schema: pa.Schem
             expected="an integer, date or timestamp attribute",
             found=f"{on} {kind}",
         )
-    foreign = [name for name in order.by if name not in keys]
+    foreign = [name for name in groups if name not in keys]
     if foreign:
         raise QueryError(
             f"the order assumed is by '{foreign[0]}', which is no group of the windows",

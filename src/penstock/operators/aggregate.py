@@ -28,6 +28,8 @@ from penstock.operators.subaggregate import PANE, merge_query
 
 MERGE_CHUNKS = 8
 """Chunks that a pane gathers before they are merged into one: bounds the state without rewriting it every batch."""
+GATHER_CHUNKS = 64
+"""The same for values and tuples of which merging makes no fewer: there it only saves opening many small chunks."""
 
 
 class AggregateOp(Holder):
@@ -159,15 +161,17 @@ class AggregateOp(Holder):
 
     def _keep(self, arrived: dict[str, pa.Table]) -> None:
         """Add what arrived to the slots of its panes."""
+        distinct = {held.name for held in self._box.aggregation.held if held.distinct}
         for part, tuples in arrived.items():
+            most = MERGE_CHUNKS if part == PARTIAL or part in distinct else GATHER_CHUNKS
             for pane, chunk in by_pane(tuples):
-                if self._slots.count(pane, part) + 1 < MERGE_CHUNKS:
+                if self._slots.count(pane, part) + 1 < most:
                     self._slots.append(pane, part, chunk)
                     continue
                 whole = pa.concat_tables([*self._slots.chunks(pane, part), chunk])
                 if part == PARTIAL:
                     whole = kernel.run(merge_query(self._box, whole), tuples=whole)
-                elif any(h.distinct for h in self._box.aggregation.held if h.name == part):
+                elif part in distinct:
                     whole = kernel.run("SELECT DISTINCT * FROM tuples", tuples=whole)
                 self._slots.replace(pane, part, whole.combine_chunks())
 

@@ -132,8 +132,12 @@ class GroupRows:
     def save(self) -> None:
         if self.partial is not None:
             self._state.put(PARTIAL, self.partial.keyed(self._groups), self._due)
+        distinct = {held.name for held in self._aggregation.held if held.distinct}
+        if distinct.intersection(self._fresh):
+            self.load()
         for part, rows in (self._loaded or {}).items():
-            self._state.put(part, rows.keyed(self._groups), self._due)
+            kept = _distinct(rows) if part in distinct else rows
+            self._state.put(part, kept.keyed(self._groups), self._due)
         for part, rows in self._fresh.items():
             self._state.add(part, rows.keyed(self._groups))
 
@@ -150,6 +154,11 @@ def _grouped(aggregates: Sequence[tuple[str, str]]) -> str:
     keys = f"{quote(GROUP)}, {quote(TICK)}"
     selected = (*aggregates, (ARRIVED, f"min({quote(ARRIVED)})"))
     return f"SELECT {keys}{''.join(f', {sql} AS {quote(name)}' for name, sql in selected)} FROM tuples GROUP BY {keys}"
+
+
+def _distinct(rows: Rows) -> Rows:
+    table = rows.table.append_column(GROUP, pa.array(rows.groups))
+    return _ungrouped(kernel.run("SELECT DISTINCT * FROM tuples", tuples=table))
 
 
 def _ungrouped(table: pa.Table) -> Rows:

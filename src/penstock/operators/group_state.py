@@ -20,8 +20,8 @@ from penstock.operators.bubble import GROUP_SLOTS, Numbers, group_slots, parted
 
 _LEDGER: Final = BEGINNING
 """The slot of the ledger: the number of no other."""
-MERGE_CHUNKS: Final = 8
-"""Chunks that a part of a slot gathers before they are made one."""
+GATHER_CHUNKS: Final = 64
+"""Chunks that a part of a slot gathers before they are made one: that writes all of it again, and makes it no less."""
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,7 @@ class GroupState:
     def add(self, part: str, rows: pa.Table) -> None:
         """Let the slots of these rows hold them too."""
         for slot, own in parted(rows, self.slots_of(rows)) if rows.num_rows else ():
-            if self._slots.count(slot, part) + 1 < MERGE_CHUNKS:
+            if self._slots.count(slot, part) + 1 < GATHER_CHUNKS:
                 self._slots.append(slot, part, own)
             else:
                 whole = pa.concat_tables([*self._slots.chunks(slot, part), own])

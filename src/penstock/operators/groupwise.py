@@ -127,6 +127,12 @@ class GroupwiseOp(Holder):
         first = min((account.opened for account in self._state.ledger.accounts.values()), default=END)
         return None if first == END else first + self._box.timeout + 1
 
+    def needs(self, marks: Sequence[Marks]) -> Sequence[tuple[int, str, int]]:
+        if self._box.numbered or self._box.assuming is not None:
+            return ()
+        due = min((account.due for account in self._state.ledger.accounts.values()), default=END)
+        return () if due == END else ((0, self._box.on, due),)
+
     def open_windows(self, marks: Sequence[Marks]) -> int:
         return sum(account.windows for account in self._state.ledger.accounts.values())
 

@@ -152,7 +152,7 @@ class Round:
         columns[box.on] = from_ticks(pa.array(windows.starts), box.start_type)
         if whole is not None:
             calls = Calls(windows, keys, box.on, box.start_type, box.on_type)
-            kept = whole.keyed(self._groups)
+            kept = whole.keyed(self._groups) if {*box.by}.intersection(box.aggregation.whole) else whole.table
             columns |= calls.results(box.aggregation, kept, whole.groups, box.windows.size)
         schema = pa.schema([*box.schema(0), pa.field(ARRIVED, pa.int64()), pa.field(SEQ, pa.int64())])
         # In order of their starts, as they would have left one by one.
@@ -175,7 +175,7 @@ class Round:
             table = keyed_table(pa.table({START: windows.starts}), self._groups, windows.groups)
             self._state.put(part, table, self._due)
         for known in (self.progress, self._origins):
-            if known is not None and known.part is not None:
+            if known is not None and known.part:
                 self._state.put(known.part, known.kept(), self._due)
         self._state.write_accounts(self._due, self._accounts())
         if self._box.alone:
