@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -24,10 +25,21 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Whoever needs the shared Spark session runs in one process, so that there is one session."""
+    """Whoever needs the shared Spark session runs in one process, so that there is one session.
+
+    Benchmarks start processes of their own. What takes long begins first, so that nobody waits for it at the end.
+    """
+    items.sort(key=lambda item: item.get_closest_marker("slow") is None)
     for item in items:
+        if "bench" in item.path.parts:
+            continue
         if item.get_closest_marker("spark") or "spark_ready" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.xdist_group("spark"))
+
+
+if "PYTEST_XDIST_WORKER" in os.environ:
+    # Worker processes ignore Ctrl-C, and so would every process that a test starts: but some tests are about it.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")

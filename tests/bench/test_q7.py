@@ -108,7 +108,7 @@ def test_a_run_of_duckdb_in_every_band_is_measured_and_right(tmp_path: Path) -> 
 
 @pytest.mark.slow
 @pytest.mark.spark
-@pytest.mark.parametrize("peer", ["penstock-1s", "penstock-10s", "spark-rocksdb-1s", "spark-hdfs-1s"])
+@pytest.mark.parametrize("peer", ["penstock-10s", "spark-rocksdb-1s"])
 def test_the_streaming_peers_are_right(tmp_path: Path, peer: str) -> None:
     # 70 s of packets: with a band of 1 s, the window of the first minute closes.
     size = Size(rows=700_000, groups=400_000)

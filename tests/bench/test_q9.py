@@ -103,9 +103,7 @@ def test_a_run_of_duckdb_is_measured_and_right(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.spark
-@pytest.mark.parametrize(
-    "peer", ["penstock-5min", "penstock-60min", "spark-rocksdb-5min", "spark-hdfs-5min", "spark-panes-5min"]
-)
+@pytest.mark.parametrize("peer", ["penstock-60min", "spark-rocksdb-5min"])
 def test_the_streaming_peers_are_right(tmp_path: Path, peer: str) -> None:
     size = Size(rows=100_000, groups=1)
     Q9.prepare(size, tmp_path / "data", lambda rows: None)
