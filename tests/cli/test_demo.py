@@ -24,8 +24,7 @@ from penstock.cli.view import SHOWN_WINDOWS, View, holding, plain_line
 from penstock.cli.watch import Closed, Sight, Watch
 from penstock.errors import InternalError
 from penstock.progress.extremes import Extremes
-from penstock.runtime.board import InputCount, Record
-from penstock.runtime.superbox import BoxWork
+from penstock.runtime.board import BoxWork, InputCount, Record
 
 SECOND = 1_000_000
 NETWORK = packets_per_window(Watch(None), rate=1_000, window="5 seconds", seconds=None).network

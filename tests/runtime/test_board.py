@@ -10,8 +10,7 @@ import pytest
 import penstock as pk
 from penstock.algebra.ticks import BEGINNING, END
 from penstock.progress.extremes import NOTHING, Extremes
-from penstock.runtime.board import KEEP_RECORDS, Board, InputCount, Record, source_marks
-from penstock.runtime.superbox import BoxWork
+from penstock.runtime.board import KEEP_RECORDS, Board, BoxWork, InputCount, Record, source_marks
 from penstock.storage.folder import Folder
 
 

@@ -13,8 +13,7 @@ from rich.text import Text
 from penstock.algebra.aggregate import Aggregate
 from penstock.algebra.box import Filter, Port, Source
 from penstock.algebra.network import Network
-from penstock.runtime.board import InputCount, Record
-from penstock.runtime.superbox import BoxWork
+from penstock.runtime.board import BoxWork, InputCount, Record
 
 Entry = tuple[str, int]
 """What is counted, and the count."""

@@ -16,8 +16,7 @@ from penstock.algebra.aggregate import Aggregate
 from penstock.algebra.box import Output, Source
 from penstock.algebra.ticks import BEGINNING, END, from_ticks, tick_ns, tick_of
 from penstock.cli.watch import Closed, Sight
-from penstock.runtime.board import InputCount
-from penstock.runtime.superbox import BoxWork
+from penstock.runtime.board import BoxWork, InputCount
 
 SHOWN_WINDOWS: Final = 5
 WIDE: Final = 118

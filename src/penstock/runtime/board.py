@@ -15,12 +15,27 @@ from penstock.algebra.box import Source
 from penstock.algebra.hidden import ENDED
 from penstock.algebra.ticks import BEGINNING, END
 from penstock.progress.extremes import Extremes
-from penstock.runtime.superbox import BoxWork
 from penstock.storage.folder import Folder
 
 _SUFFIX: Final = ".json"
 KEEP_RECORDS: Final = 16
 """Records kept behind the newest: a replay asks for the one before the batch, people look at a few more."""
+
+
+@dataclass
+class BoxWork:
+    """What a box did in one batch at one place; counts add up over places and batches."""
+
+    tuples_in: int = 0
+    tuples_out: int = 0
+    seconds: float = 0.0
+    released: int = 0
+    """For a stateful box: tuples that it has let go of for good."""
+    held_rows: int = 0
+    """For a stateful box: rows in its state, such as partial aggregates."""
+    open_windows: int = 0
+    late: int = 0
+    """For a box with a late stream: tuples that came too late for it."""
 
 
 @dataclass

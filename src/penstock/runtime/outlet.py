@@ -15,9 +15,8 @@ from penstock.algebra.hidden import visible
 from penstock.algebra.ticks import BEGINNING
 from penstock.connectors.targets import Receipt, Results
 from penstock.progress.extremes import NOTHING, Extremes
-from penstock.runtime.board import Board, InputCount, Need, Record, source_marks
+from penstock.runtime.board import Board, BoxWork, InputCount, Need, Record, source_marks
 from penstock.runtime.job import Job
-from penstock.runtime.superbox import BoxWork
 from penstock.runtime.train import Row
 
 PROGRESS_SUFFIX = ".progress.json"

@@ -16,8 +16,9 @@ from penstock.algebra.hidden import ENDED
 from penstock.algebra.ticks import BEGINNING, END
 from penstock.progress.extremes import NOTHING, Extremes
 from penstock.runtime.board import source_marks
+from penstock.runtime.control import Control
 from penstock.runtime.job import Job, part_number
-from penstock.runtime.superbox import Control, Superbox
+from penstock.runtime.superbox import Superbox
 from penstock.runtime.tables import tables_of
 from penstock.runtime.train import OUTLET, Row, note, trains
 from penstock.storage.state import State

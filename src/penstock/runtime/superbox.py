@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -22,22 +22,8 @@ from penstock.errors import PenstockError
 from penstock.operators.base import Entry, Operator, Slots
 from penstock.operators.catalog import entry, holder, operator
 from penstock.plan.plan import Plan
-
-
-@dataclass
-class BoxWork:
-    """What a box did in one batch at one place; counts add up over places and batches."""
-
-    tuples_in: int = 0
-    tuples_out: int = 0
-    seconds: float = 0.0
-    released: int = 0
-    """For a stateful box: tuples that it has let go of for good."""
-    held_rows: int = 0
-    """For a stateful box: rows in its state, such as partial aggregates."""
-    open_windows: int = 0
-    late: int = 0
-    """For a box with a late stream: tuples that came too late for it."""
+from penstock.runtime.board import BoxWork
+from penstock.runtime.control import Control
 
 
 @dataclass(frozen=True)
@@ -48,16 +34,6 @@ class Departure:
     part: str
     tuples: pa.Table
     keys: tuple[str, ...] | None
-
-
-@dataclass(frozen=True)
-class Control:
-    """What the offset of a batch says besides positions."""
-
-    now: int = 0
-    """The clock reading of the batch, in microseconds since the epoch: when its tuples arrived."""
-    tables: Mapping[str, str] = field(default_factory=dict)
-    """The version of every static table, by the name of its box."""
 
 
 Tables = Callable[[TableJoin, str | None], pa.Table]

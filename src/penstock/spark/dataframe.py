@@ -19,9 +19,9 @@ from penstock.algebra.hidden import ARRIVED
 from penstock.connectors.base import Advance, Chunk, Feed, Journal, Limit, Position, Split
 from penstock.errors import QueryError
 from penstock.runtime.board import Board
+from penstock.runtime.control import Control
 from penstock.runtime.intake import Intake
 from penstock.runtime.planner import ONLY_SHARD
-from penstock.runtime.superbox import Control
 from penstock.runtime.train import to_batch
 from penstock.spark.carrier import JobTicket, current_batch, wrapped_errors
 

@@ -1,0 +1,16 @@
+"""What a batch is told besides where its tuples lie. Light to load: the process that plans batches needs it too."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True)
+class Control:
+    """What the offset of a batch says besides positions."""
+
+    now: int = 0
+    """The clock reading of the batch, in microseconds since the epoch: when its tuples arrived."""
+    tables: Mapping[str, str] = field(default_factory=dict)
+    """The version of every static table, by the name of its box."""
