@@ -105,6 +105,7 @@ class AggregateOp(Holder):
             self._box.aggregation,
             (WINDOW, *self._box.by),
             lambda part, distinct: self._in_windows(part, first, last, distinct=distinct),
+            _together(tables[PARTIAL].column(ARRIVED)),
         )
         closed = kernel.run(query, **{table_name(part): table for part, table in tables.items()})
         return self._results(closed, kept) if closed.num_rows else None
@@ -197,3 +198,9 @@ def _floor_division(dividend: str, divisor: int) -> str:
 def _gathered(part: str, tables: list[pa.Table]) -> pa.Table:
     """What arrived of a part; whole tuples in order of arrival, which the order of chunks keeps from then on."""
     return in_arrival_order(tables).drop_columns([SEQ]) if part == WHOLE else pa.concat_tables(tables)
+
+
+def _together(arrived: pa.ChunkedArray) -> int | None:
+    """When all rows arrived, if they arrived together."""
+    bounds = pc.min_max(arrived)
+    return bounds["min"].as_py() if bounds["min"] == bounds["max"] else None

@@ -16,13 +16,17 @@ WHOLE = "whole"
 TICK = "#tick"
 
 
-def close_query(aggregation: Aggregation, keys: Sequence[str], rows: Callable[[str, bool], str]) -> str:
+def close_query(
+    aggregation: Aggregation, keys: Sequence[str], rows: Callable[[str, bool], str], arrived: int | None = None
+) -> str:
     """One row for every value of the keys: these, the outputs in SQL, and the smallest `ARRIVED`.
 
     `rows(part, distinct)` is SQL of the rows of a part, once for every closing window, which is the first of the keys.
+    `arrived` is given where all rows arrived together, so that there is no smallest to look for.
     """
     names = [quote(k) for k in keys]
-    merges = (*aggregation.counted_merges, (ARRIVED, f"min({quote(ARRIVED)})"))
+    smallest = f"min({quote(ARRIVED)})" if arrived is None else f"{arrived}::BIGINT"
+    merges = (*aggregation.counted_merges, (ARRIVED, smallest))
     select = ", ".join([*names, *(f"{sql} AS {quote(name)}" for name, sql in merges)])
     with_parts = [f"merged AS (SELECT {select} FROM ({rows(PARTIAL, False)}) GROUP BY {', '.join(names)})"]
     joins = ""
