@@ -13,7 +13,7 @@ from penstock.runtime.board import Record
 from penstock.runtime.job import Job, look_at, open_job
 from penstock.runtime.local import run_locally
 from penstock.runtime.result import Result
-from penstock.runtime.settings import TRAIN_BYTES, TRAIN_ROWS, Settings
+from penstock.runtime.settings import TRAIN_BYTES, Settings
 from penstock.spark.run import Run, run_to_end
 from penstock.spark.session import parallelism
 from penstock.storage.folder import Folder
@@ -31,7 +31,7 @@ class Network(Builder):
         *,
         master: str | None = None,
         checkpoint: str | None = None,
-        train_rows: int = TRAIN_ROWS,
+        train_rows: int | None = None,
         train_bytes: int = TRAIN_BYTES,
         buckets: int = 0,
         tasks: int = 0,
@@ -39,9 +39,10 @@ class Network(Builder):
     ) -> Result:
         """Run over bounded inputs to their end, exactly once, and return what came out.
 
-        With a `checkpoint` that an earlier run has left, the run goes on from there. `train_rows` and `train_bytes`
-        bound what one batch takes in; `buckets` and `tasks` are the parallelism of stages and of the intake (0: one
-        for each core). `on_batch` is called after every batch with the board's record.
+        With a `checkpoint` that an earlier run has left, the run goes on from there. `train_bytes` bounds the decoded
+        tuples that one batch takes in, and `train_rows`, if given, their number; `buckets` and `tasks` are the
+        parallelism of stages and of the intake (0: one for each core). `on_batch` is called after every batch with the
+        board's record.
         """
         if engine not in ENGINES:
             raise QueryError(f"unknown engine {engine!r}", expected=f"one of {', '.join(ENGINES)}")
@@ -62,7 +63,7 @@ class Network(Builder):
         *,
         master: str | None = None,
         checkpoint: str | None = None,
-        train_rows: int = TRAIN_ROWS,
+        train_rows: int | None = None,
         train_bytes: int = TRAIN_BYTES,
         buckets: int = 0,
         tasks: int = 0,

@@ -25,10 +25,12 @@ from penstock.connectors.base import Chunk, Split
 from penstock.errors import WorldError
 from penstock.plan.plan import INTAKE
 from penstock.progress.extremes import NOTHING, Extremes
+from penstock.runtime.allotment import columns_to_read
 from penstock.runtime.board import InputCount
+from penstock.runtime.control import Control
 from penstock.runtime.job import Job, part_number
 from penstock.runtime.planner import Assignment
-from penstock.runtime.superbox import Control, Superbox
+from penstock.runtime.superbox import Superbox
 from penstock.runtime.tables import tables_of
 from penstock.runtime.train import OUTLET, Row, note, trains
 
@@ -90,7 +92,8 @@ class Intake:
         """Take one split; its number is its place in the batch."""
         aside: dict[int, SetAside] = {}
         seq = self.first_seq(source, number_of_split)
-        for number, chunk in enumerate(source.connector.read(split, source.delivered, self.columns(source))):
+        columns = columns_to_read(self._job, source)
+        for number, chunk in enumerate(source.connector.read(split, source.delivered, columns)):
             found = self.take_chunk(source, split.shard, chunk, seq)
             seq += chunk.tuples.num_rows
             if found is not None:
@@ -114,15 +117,6 @@ class Intake:
             seq += batch.num_rows
             if aside is not None:
                 self._route(source, pa.Table.from_batches([batch]), aside, source.name)
-
-    def columns(self, source: Source) -> list[str]:
-        """The columns to read, in the order of the schema."""
-        needed = set(self._job.plan.columns[source.name])
-        where = getattr(source.policy, "where", None)
-        if where is not None:
-            needed.update(bind_predicate(where, source.tuples).columns)
-        # Of tuples that are only counted, one column says how many there are.
-        return [name for name in source.delivered.names if name in needed] or source.delivered.names[:1]
 
     def take_chunk(self, source: Source, shard: str, chunk: Chunk, seq: int = 0) -> SetAside | None:
         """Take one chunk; which of its rows are to be set aside, if there are any. `seq` numbers its first row."""

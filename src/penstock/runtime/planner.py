@@ -15,12 +15,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from penstock.connectors.base import Feed, Limit, Split
+from penstock.connectors.base import Feed, Split
 from penstock.connectors.journal import FileJournal
+from penstock.runtime.allotment import Allotment
 from penstock.runtime.board import Board
+from penstock.runtime.control import Control
 from penstock.runtime.job import Job
 from penstock.runtime.silence import Silence, merged
-from penstock.runtime.superbox import Control
 from penstock.runtime.tables import TableKeeper
 
 Offset = dict[str, Any]
@@ -51,6 +52,7 @@ class Planner:
 
     def __init__(self, job: Job) -> None:
         self._job = job
+        self._allotment = Allotment.of(job)
         self._board = Board(job.board)
         self._tables = TableKeeper(job)
         self._silence = Silence(job.plan.network)
@@ -72,16 +74,11 @@ class Planner:
         live = [name for name in feeds if not start["inputs"][name]["ended"]]
         if not live:
             return start
-        settings = self._job.settings
-        limit = Limit(max(1, settings.train_rows // len(live)), max(1, settings.train_bytes // len(live)))
-        inputs, moved, clocks = dict(start["inputs"]), False, []
-        for name in live:
-            before = start["inputs"][name]
-            step = feeds[name].advance(before["position"], limit)
-            after = {"position": step.position, "ended": step.ended}
-            moved = moved or after != before
-            inputs[name] = after
-            clocks += [] if step.clock is None else [step.clock]
+        steps = self._allotment.advance(feeds, {name: start["inputs"][name]["position"] for name in live})
+        taken = {name: {"position": step.position, "ended": step.ended} for name, step in steps.items()}
+        inputs = {**start["inputs"], **taken}
+        moved = inputs != start["inputs"]
+        clocks = [step.clock for step in steps.values() if step.clock is not None]
         # A script may bring its own clock; time never goes back, whatever the machine's clock does.
         now = max(start["now"] + self._stamps, max(clocks) if clocks else time.time_ns() // 1000)
         if not moved and not self._timed:
@@ -108,7 +105,7 @@ class Planner:
             last = {name: dict.fromkeys(shards, now) for name, shards in beats.items()}
             silence["beats"] = merged(start.get("beats", {}), last)
         kept = {key: value for key, value in start.items() if key != "stated"}
-        offset = {"inputs": inputs, "issued": issued, "tasks": settings.tasks, "now": now}
+        offset = {"inputs": inputs, "issued": issued, "tasks": self._job.settings.tasks, "now": now}
         return {**kept, **offset, **tables, **silence}
 
     def assignments(self, start: Offset, end: Offset) -> list[Assignment]:

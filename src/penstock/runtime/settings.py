@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from penstock.errors import QueryError
 from penstock.plan.plan import Plan
 
-TRAIN_ROWS = 20_000_000
 TRAIN_BYTES = 512 * 1024 * 1024
 
 
@@ -15,18 +14,19 @@ TRAIN_BYTES = 512 * 1024 * 1024
 class Settings:
     """The size of a train bounds memory; buckets and tasks are the parallelism of stages and intake.
 
-    Zero buckets or tasks mean that nobody has said how many: `resolved` decides.
+    Zero buckets or tasks mean that nobody has said how many: `resolved` decides. No `train_rows` means as many as
+    `train_bytes` have room for.
     """
 
-    train_rows: int = TRAIN_ROWS
+    train_rows: int | None = None
     train_bytes: int = TRAIN_BYTES
     buckets: int = 0
     tasks: int = 0
 
     def __post_init__(self) -> None:
         for name, least in (("train_rows", 1), ("train_bytes", 1), ("buckets", 0), ("tasks", 0)):
-            if getattr(self, name) < least:
-                raise QueryError(f"{name} must be at least {max(1, least)}", found=str(getattr(self, name)))
+            if (given := getattr(self, name)) is not None and given < least:
+                raise QueryError(f"{name} must be at least {max(1, least)}", found=str(given))
 
     def resolved(self, plan: Plan, cores: int) -> Settings:
         """One task for each core, and as many buckets where there are groups to share out."""
