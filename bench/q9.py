@@ -53,7 +53,7 @@ class SlidingCounts:
 
     name = "q9"
     summary = "three links united and counted in windows of 5 minutes every minute; ours with 2 and 60 minutes too"
-    size = Size(rows=20_000_000, groups=1)
+    size = Size(rows=100_000_000, groups=1)
     peers: Sequence[Peer] = (
         Peer(OURS, "penstock_bench.our_q9:Counts", "this system", case="5min", arguments=(5,)),
         Peer(
