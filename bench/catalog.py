@@ -6,13 +6,14 @@ from collections.abc import Sequence
 from typing import Final
 
 from penstock.errors import QueryError
+from penstock_bench.calls import CALLS
 from penstock_bench.contract import OURS, Benchmark, Peer
 from penstock_bench.floor import FLOOR
 from penstock_bench.q4 import Q4
 from penstock_bench.q7 import Q7
 from penstock_bench.q9 import Q9
 
-BENCHMARKS: Final[tuple[Benchmark, ...]] = (Q4, Q7, Q9, FLOOR)
+BENCHMARKS: Final[tuple[Benchmark, ...]] = (Q4, Q7, Q9, CALLS, FLOOR)
 
 
 def find(name: str) -> Benchmark:
