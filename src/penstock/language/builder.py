@@ -73,6 +73,7 @@ class Builder:
                 )
             policy = progress if progress is not None else Ordered()
             policy.check(kind)
+            require_columns(getattr(policy, "groups", ()), tuples)
             where = getattr(policy, "where", None)
             if where is not None:
                 bind_predicate(where, tuples)

@@ -5,6 +5,7 @@ A policy is frozen and pure; what it needs to remember is in the shard's `Extrem
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -39,15 +40,17 @@ class Ordered:
 
     idle: Idle | None = None
     """What the input states when it is silent."""
+    groups: tuple[str, ...] = ()
+    """Where each value of these attributes makes progress of its own, the input's tuples state nothing by themselves."""
 
     def check(self, kind: pa.DataType) -> None:
         _check_idle(self.idle, kind)
 
     def low_water_mark(self, seen: Extremes, kind: pa.DataType) -> int:
-        return _stated(seen, seen.largest)
+        return _stated(seen, BEGINNING if self.groups else seen.largest)
 
     def describe(self) -> str:
-        return _with_idle("ordered", self.idle)
+        return _with_idle(f"ordered{_in_groups(self.groups)}", self.idle)
 
 
 @dataclass(frozen=True)
@@ -60,6 +63,7 @@ class Delayed:
 
     by: Duration
     idle: Idle | None = None
+    groups: tuple[str, ...] = ()
 
     def check(self, kind: pa.DataType) -> None:
         _check_idle(self.idle, kind)
@@ -67,13 +71,13 @@ class Delayed:
             raise QueryError("a delay cannot be negative", found=repr(self.by))
 
     def low_water_mark(self, seen: Extremes, kind: pa.DataType) -> int:
-        deduced = seen.largest
+        deduced = BEGINNING if self.groups else seen.largest
         if deduced != BEGINNING:
             deduced = max(BEGINNING, deduced - duration_ticks(self.by, kind))
         return _stated(seen, deduced)
 
     def describe(self) -> str:
-        return _with_idle(f"delayed by {self.by}", self.idle)
+        return _with_idle(f"delayed by {self.by}{_in_groups(self.groups)}", self.idle)
 
 
 @dataclass(frozen=True)
@@ -104,21 +108,30 @@ def _check_idle(idle: Idle | None, kind: pa.DataType) -> None:
         idle.check(kind)
 
 
+def _names(by: Sequence[str] | str) -> tuple[str, ...]:
+    return (by,) if isinstance(by, str) else tuple(by)
+
+
+def _in_groups(groups: tuple[str, ...]) -> str:
+    return f" in each group of {', '.join(groups)}" if groups else ""
+
+
 def _with_idle(text: str, idle: Idle | None) -> str:
     return text if idle is None else f"{text}; {idle.describe()}"
 
 
-def ordered(*, idle: Idle | None = None) -> Ordered:
+def ordered(*, by: Sequence[str] | str = (), idle: Idle | None = None) -> Ordered:
     """The input arrives in order of its progressing attribute; equal values may follow.
 
-    `idle` says what it states when it is silent: `heartbeat(...)` or `on_demand(...)`.
+    With `by`, every group of these attributes arrives in order, and makes progress of its own. `idle` says what the
+    input states when it is silent: `heartbeat(...)` or `on_demand(...)`.
     """
-    return Ordered(idle)
+    return Ordered(idle, _names(by))
 
 
-def delayed(by: Duration, *, idle: Idle | None = None) -> Delayed:
-    """Tuples arrive at most `by` behind the largest value read so far; `idle` as for `ordered`."""
-    return Delayed(by, idle)
+def delayed(behind: Duration, *, by: Sequence[str] | str = (), idle: Idle | None = None) -> Delayed:
+    """Tuples arrive at most so far `behind` the largest value read so far; `by` and `idle` as for `ordered`."""
+    return Delayed(behind, idle, _names(by))
 
 
 def punctuated(where: str | None = None, *, idle: Idle | None = None) -> Punctuated:
