@@ -20,6 +20,9 @@ CONVERSATION: Final = (
 class Matches(Query):
     """q7 as a native query: two watermarks, a join on the conversation and the band, window, count."""
 
+    # With all files in one batch nothing is ever purged before the join is done with it: 188 s instead of 177 s.
+    files_per_batch = 4
+
     def __init__(self, band: int) -> None:
         self._band = f"INTERVAL {band} SECONDS"
 
