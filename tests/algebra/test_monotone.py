@@ -71,13 +71,10 @@ MONOTONE = [
 @pytest.mark.parametrize(
     "text",
     [
-        "-ts",
-        "5 - ts",
         "ts % 60",
         "ts * ts",
         "ts + b",
         "ts * 0",
-        "ts * -1",
         "ts / -2",
         "ts / 0",
         "ts / b",
@@ -175,3 +172,36 @@ def test_stronger_marks_never_give_weaker_ones(attribute: str, text: str) -> Non
     ladder = [BEGINNING, BEGINNING + 1, -(2**62), -(2**31), -60, -1, 0, 1, 59, 2**15, 2**31, 2**45, 2**62, END - 1, END]
     marks = [found.apply(tick) for tick in ladder]
     assert marks == sorted(marks)
+
+
+@pytest.mark.parametrize(
+    ("text", "falls", "mark", "expected"),
+    [
+        # an attribute that goes up, and an expression that goes down: ts >= 30, so 5 - ts <= -25
+        ("5 - ts", False, 30, 25),
+        ("-ts", False, 30, 30),
+        ("ts * -2", False, 30, 60),
+        ("CAST(-ts AS INTEGER) + 1", False, 30, 29),
+        # an attribute that goes down, and one that turns it round: ts <= 30, so 100 - ts >= 70
+        ("100 - ts", True, -30, 70),
+        ("-(ts // 7)", True, -30, -4),
+        # one that goes down, and stays so: ts <= 30, so ts + 1 <= 31
+        ("ts + 1", True, -30, -31),
+    ],
+)
+def test_marks_of_what_decreases_are_of_its_negative(text: str, falls: bool, mark: int, expected: int) -> None:
+    found = progression(bind(text, SCHEMA), "ts", SCHEMA, falls=falls)
+    assert found is not None
+    assert found.apply(mark) == expected
+    assert found.result_falls == (text in ("5 - ts", "-ts", "ts * -2", "CAST(-ts AS INTEGER) + 1", "ts + 1"))
+
+
+@pytest.mark.parametrize(
+    "text", ["ts % 7", "-(ts % 7)", "abs(ts)", "ts * ts", "5 - ts - ts", "TRY_CAST(-ts AS INTEGER)"]
+)
+def test_what_goes_up_and_down_does_not_progress_either_way(text: str) -> None:
+    assert progression(bind(text, SCHEMA), "ts", SCHEMA, falls=True) is None
+
+
+def test_times_do_not_decrease() -> None:
+    assert progression(bind("make_timestamp(-epoch_us(us))", SCHEMA), "us", SCHEMA) is None

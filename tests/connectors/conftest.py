@@ -61,7 +61,7 @@ def _drain(
                 drained.tuples += rows
                 drained.by_shard.setdefault(split.shard, []).extend(rows)
                 drained.rejects += [] if chunk.rejects is None else chunk.rejects.to_pylist()
-                drained.stated = max(drained.stated, chunk.stated)
+                drained.stated = max((drained.stated, *(t for said in chunk.stated.values() for t in said)))
         drained.positions.append(end)
         drained.batches += 1
         if step.ended or end == position:

@@ -10,7 +10,7 @@ import pytest
 import penstock as pk
 from penstock.algebra.ticks import BEGINNING, END
 from penstock.progress.extremes import NOTHING, Extremes
-from penstock.runtime.board import KEEP_RECORDS, Board, BoxWork, InputCount, Record, source_marks
+from penstock.runtime.board import KEEP_RECORDS, Board, BoxWork, InputCount, Issued, Record, source_marks
 from penstock.storage.folder import Folder
 
 
@@ -70,4 +70,4 @@ def test_the_mark_of_an_input_is_the_minimum_over_its_shards() -> None:
     assert source_marks(source, {"a": Extremes(largest=9), "b": NOTHING})["ts"] == BEGINNING
     assert source_marks(source, {"a": Extremes(largest=9), "b": Extremes(ended=True)})["ts"] == 7
     assert source_marks(source, {"a": Extremes(ended=True), "b": Extremes(ended=True)})["ts"] == END
-    assert Record(shards={"in": {"a": Extremes(largest=9)}}).issued(source) == {"a": 7}
+    assert Record(shards={"in": {"a": Extremes(largest=9)}}).issued(source) == Issued({"ts": 7}, {"a": {"ts": 7}})

@@ -14,17 +14,19 @@ from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from penstock.algebra.expression import Expression
-from penstock.algebra.hidden import ENDED, end_of, visible
+from penstock.algebra.hidden import ENDED, end_of, fallen, falling, visible
 from penstock.algebra.monotone import Progression, progression
 from penstock.algebra.rejects import REJECT_SCHEMA
-from penstock.algebra.ticks import BEGINNING
+from penstock.algebra.ticks import BEGINNING, tick_text, to_ticks
 from penstock.errors import QueryError
 
 if TYPE_CHECKING:
     from penstock.connectors.base import Connector
     from penstock.connectors.targets import Target
+    from penstock.progress.extremes import Extremes
     from penstock.progress.policy import Policy
 
 Marks = Mapping[str, int]
@@ -77,12 +79,16 @@ class Box(ABC):
 
     def progressing(self, port: int) -> tuple[str, ...]:
         """The attributes that an output port makes progress on."""
-        return self._progressing[port]
+        return tuple(visible(self.marked(port)))
+
+    def marked(self, port: int) -> tuple[str, ...]:
+        """All marks that an output port states: of the attributes that it makes progress on, and hidden ones."""
+        return self._marked[port]
 
     @cached_property
-    def _progressing(self) -> tuple[tuple[str, ...], ...]:
-        unknown = [dict.fromkeys((*i.progressing, ENDED), BEGINNING) for i in self.inputs]
-        return tuple(tuple(visible(self.progress(port, unknown))) for port in range(len(self.ports)))
+    def _marked(self) -> tuple[tuple[str, ...], ...]:
+        unknown = [dict.fromkeys(i.box.marked(i.index), BEGINNING) for i in self.inputs]
+        return tuple(tuple(self.progress(port, unknown)) for port in range(len(self.ports)))
 
     def late_port(self) -> int | None:
         """The output by which tuples leave that came too late for the box, if it has one."""
@@ -98,6 +104,33 @@ class Box(ABC):
 
 
 @dataclass(frozen=True)
+class Track:
+    """A progressing attribute of an input, and what its tuples say of its progress."""
+
+    attribute: str
+    kind: pa.DataType
+    policy: Policy
+
+    @property
+    def descending(self) -> bool:
+        return bool(getattr(self.policy, "descending", False))
+
+    @property
+    def mark(self) -> str:
+        """The name of its mark."""
+        return falling(self.attribute) if self.descending else self.attribute
+
+    def ticks(self, column: pa.ChunkedArray) -> pa.ChunkedArray:
+        """Its values as ticks that grow."""
+        ticks = to_ticks(column)
+        return pc.negate(ticks) if self.descending else ticks
+
+    def text(self, tick: int) -> str:
+        """A tick that grows, as a value of the attribute."""
+        return tick_text(-tick if self.descending else tick, self.kind)
+
+
+@dataclass(frozen=True)
 class Source(Box):
     """An input of the network, with its late stream and its error stream."""
 
@@ -110,6 +143,13 @@ class Source(Box):
     """'external': tuples bring `on` along; 'internal': it is the clock reading of their batch; 'latent': the same, and
     nobody ever waits for this input."""
 
+    also: tuple[tuple[str, Policy], ...] = ()
+    """Further attributes that it makes progress on."""
+    overdue: int | None = None
+    """After so many microseconds without a tuple a shard counts as failed."""
+    closes: bool = False
+    """Whether a shard that has failed is closed, so that nobody waits for it."""
+
     kind: ClassVar[str] = "source"
     LATE: ClassVar[int] = 1
     ERRORS: ClassVar[int] = 2
@@ -121,6 +161,19 @@ class Source(Box):
     @property
     def on_type(self) -> pa.DataType:
         return self.tuples.field(self.on).type
+
+    @cached_property
+    def tracks(self) -> tuple[Track, ...]:
+        """All progressing attributes, `on` first."""
+        return tuple(Track(a, self.tuples.field(a).type, policy) for a, policy in ((self.on, self.policy), *self.also))
+
+    def extremes(self, track: Track, seen: Extremes) -> Extremes:
+        """What is known of one attribute of a shard."""
+        return seen if track == self.tracks[0] else seen.of(track.mark)
+
+    def marks(self, seen: Extremes) -> dict[str, int]:
+        """The low-water marks that a shard states."""
+        return {t.mark: t.policy.low_water_mark(self.extremes(t, seen), t.kind) for t in self.tracks}
 
     @property
     def stamped(self) -> bool:
@@ -137,14 +190,16 @@ class Source(Box):
 
     def progress(self, port: int, marks: Sequence[Marks]) -> dict[str, int]:
         # Late tuples and broken records come in no order that anything is known of, until the input has ended.
-        return {self.on: BEGINNING, ENDED: BEGINNING} if port == 0 else {ENDED: BEGINNING}
+        tracks = self.tracks if port == 0 else ()
+        return {**{track.mark: BEGINNING for track in tracks}, ENDED: BEGINNING}
 
     def required(self, port_columns: Sequence[frozenset[str]]) -> tuple[frozenset[str], ...]:
         return ()
 
     def describe(self) -> str:
         given = f" ({self.timestamps})" if self.stamped else ""
-        return f"{self.connector.describe()}, on {self.on}{given}, {self.policy.describe()}, late={self.late}"
+        also = "".join(f"; on {attribute}, {policy.describe()}" for attribute, policy in self.also)
+        return f"{self.connector.describe()}, on {self.on}{given}, {self.policy.describe()}{also}, late={self.late}"
 
 
 @dataclass(frozen=True)
@@ -200,12 +255,26 @@ class Map(Box):
         for name, expression in self.outputs:
             for attribute in source.progressing:
                 how = progression(expression, attribute, source.schema)
-                if how is not None:
+                if how is not None and not how.result_falls:
                     found.append((name, attribute, how))
         return tuple(found)
 
+    @cached_property
+    def turned(self) -> tuple[tuple[str, str, Progression], ...]:
+        """(mark of the output, mark of the input, how it is mapped) for outputs that decrease, or stem from such."""
+        source = self.inputs[0]
+        falls = [(a, falling(a), True) for a in fallen(source.box.marked(source.index))]
+        found = []
+        for name, expression in self.outputs:
+            for attribute, mark, down in (*((a, a, False) for a in source.progressing), *falls):
+                how = progression(expression, attribute, source.schema, falls=down)
+                if how is not None and (down or how.result_falls):
+                    found.append((falling(name) if how.result_falls else name, mark, how))
+        return tuple(found)
+
     def progress(self, port: int, marks: Sequence[Marks]) -> dict[str, int]:
-        return {name: how.apply(marks[0][attribute]) for name, attribute, how in self.carried} | end_of(marks)
+        found = {name: how.apply(marks[0][mark]) for name, mark, how in (*self.carried, *self.turned)}
+        return found | end_of(marks)
 
     def required(self, port_columns: Sequence[frozenset[str]]) -> tuple[frozenset[str], ...]:
         return (frozenset(c for name, e in self.outputs if name in port_columns[0] for c in e.columns),)

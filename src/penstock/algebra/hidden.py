@@ -5,6 +5,7 @@
   that the host adds when tuples leave; behind a stage it is a column.
 - `SEQ`: arrival order inside a batch, carried only where a box downstream is defined on it. Tuples that boxes create
   get one from their progressing attribute; where it ties, the content of the tuples decides (`in_order`).
+- `falling(attribute)`: the mark of an attribute that decreases, of its negative ticks: no later tuple has more.
 - `ENDED`: a mark beside those of the progressing attributes, `END` once nothing will follow. It is known of streams
   that make no progress on anything, too.
 """
@@ -23,6 +24,27 @@ SEQ: Final = "#seq"
 ENDED: Final = "#ended"
 
 SEQ_TYPE: Final = pa.int64()
+
+
+_FALLING: Final = "#falling:"
+
+
+def falling(attribute: str) -> str:
+    """The mark of an attribute that decreases: a low-water mark of its negative.
+
+    >>> falling("ttl")
+    '#falling:ttl'
+    """
+    return _FALLING + attribute
+
+
+def fallen(marks: Iterable[str]) -> list[str]:
+    """The attributes that decrease, among all marks of a port.
+
+    >>> fallen(["ts", "#falling:ttl", "#ended"])
+    ['ttl']
+    """
+    return [name.removeprefix(_FALLING) for name in marks if name.startswith(_FALLING)]
 
 
 def is_hidden(name: str) -> bool:

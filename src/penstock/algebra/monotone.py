@@ -1,7 +1,8 @@
 """Which expressions progress: monotone, non-decreasing functions of one progressing attribute.
 
 If every later tuple has `A >= v` and f never decreases, every later tuple has `f(A) >= f(v)`: so a low-water mark goes
-through a monotone expression by evaluating the expression on the mark itself. (Temporal attributes in Gigascope and
+through a monotone expression by evaluating the expression on the mark itself. An attribute that decreases has a mark of
+its negative, and goes through expressions that turn it round, such as `-ttl`. (Temporal attributes in Gigascope and
 progressing attributes in out-of-order processing are inferred by the same rule.)
 """
 
@@ -39,25 +40,36 @@ class Progression:
     """Type of the expression."""
     sql: str | None
     """The expression, or None where it is the attribute itself."""
+    falls: bool = False
+    """Whether the attribute decreases: its marks are of its negative."""
+    turns: bool = False
+    """Whether the expression goes down where the attribute goes up."""
+
+    @property
+    def result_falls(self) -> bool:
+        """Whether the expression decreases: then its mark is of its negative, too."""
+        return self.falls != self.turns
 
     def apply(self, tick: int) -> int:
         """The low-water mark of the expression, in its ticks, when that of the attribute is `tick`."""
         if self.sql is None or tick in (BEGINNING, END):
             return tick
         low, high = _range(self.source)
-        tick = min(max(tick, low), high)
+        tick = min(max(-tick if self.falls else tick, low), high)
         found = _value(self, tick)
         if found is not None:
-            return found
+            return -found if self.result_falls else found
         # Where a monotone function is defined is an interval, so one defined point says on which side the mark is.
         for known in (0, high, low):
             if _value(self, known) is not None:
-                return min(_range(self.result)[1], END - 1) if tick > known else BEGINNING
+                return min(_range(self.result)[1], END - 1) if (tick > known) != self.falls else BEGINNING
         return BEGINNING
 
 
-def progression(expression: Expression, attribute: str, schema: pa.Schema) -> Progression | None:
-    """How `expression` progresses when `attribute` does, or None if it does not.
+def progression(
+    expression: Expression, attribute: str, schema: pa.Schema, *, falls: bool = False
+) -> Progression | None:
+    """How `expression` progresses when `attribute` does, or None if it does not; `falls` if the attribute decreases.
 
     >>> from penstock.algebra.expression import bind
     >>> schema = pa.schema({"ts": pa.int64()})
@@ -65,15 +77,21 @@ def progression(expression: Expression, attribute: str, schema: pa.Schema) -> Pr
     2
     >>> progression(bind("ts % 60", schema), "ts", schema) is None
     True
+    >>> progression(bind("100 - ts", schema), "ts", schema, falls=True).apply(-30)
+    70
     """
     source = schema.field(attribute).type
     if expression.columns != (attribute,) or not can_progress(expression.type) or not can_progress(source):
         return None
     if expression.column is not None:
-        return Progression(attribute, source, expression.type, None)
-    if not _monotone(resolve(parse(expression.text, what="expression"), schema, what="expression")):
+        return Progression(attribute, source, expression.type, None, falls)
+    tree = resolve(parse(expression.text, what="expression"), schema, what="expression")
+    turns = _antitone(tree)
+    if not turns and not _monotone(tree):
         return None
-    return Progression(attribute, source, expression.type, expression.sql)
+    found = Progression(attribute, source, expression.type, expression.sql, falls, turns)
+    # What decreases has marks of its negative, which only signed numbers have.
+    return None if found.result_falls and not pa.types.is_signed_integer(expression.type) else found
 
 
 def _monotone(node: exp.Expr) -> bool:
@@ -113,6 +131,32 @@ def _monotone(node: exp.Expr) -> bool:
             others = [part for part in node.iter_expressions() if part is not node.this]
             return all(_constant(part) is not None for part in others) and _monotone(node.this)
     return False
+
+
+def _antitone(node: exp.Expr) -> bool:
+    """Whether a tree over one column never increases, and never is NULL, where that column is not NULL."""
+    match node:
+        case exp.Paren():
+            return _antitone(node.this)
+        case exp.Neg():
+            return _monotone(node.this)
+        case exp.Sub():
+            return (not columns_of(node.left) and _shift(node.left) and _monotone(node.right)) or (
+                not columns_of(node.right) and _shift(node.right) and _antitone(node.left)
+            )
+        case exp.Add():
+            return any(_shift(fixed) and _antitone(moving) for fixed, moving in _both_ways(node))
+        case exp.Mul():
+            factors = [(_constant(fixed), moving) for fixed, moving in _both_ways(node)]
+            numbers = [(value, moving) for value, moving in factors if isinstance(value, int | float)]
+            return any(_monotone(moving) if value < 0 else value > 0 and _antitone(moving) for value, moving in numbers)
+        case exp.Cast():
+            return not isinstance(node, exp.TryCast) and node.to.this in _KEEP_ORDER and _antitone(node.this)
+    return False
+
+
+def _both_ways(node: exp.Binary) -> tuple[tuple[exp.Expr, exp.Expr], ...]:
+    return ((node.left, node.right), (node.right, node.left))
 
 
 def _shifted(moving: exp.Expr, fixed: exp.Expr) -> bool:

@@ -15,7 +15,6 @@ from typing import Any, Protocol
 import pyarrow as pa
 
 from penstock.algebra.rejects import REJECT_SCHEMA
-from penstock.algebra.ticks import BEGINNING
 
 __all__ = ["REJECT_SCHEMA", "Advance", "Chunk", "Connector", "Feed", "Journal", "Limit", "Position", "Split"]
 
@@ -62,7 +61,8 @@ class Chunk:
 
     tuples: pa.RecordBatch
     rejects: pa.RecordBatch | None = None
-    stated: int = field(default=BEGINNING)
+    stated: Mapping[str, Sequence[int]] = field(default_factory=dict)
+    """Ticks that punctuation in the data states, by attribute."""
 
 
 class Journal(Protocol):

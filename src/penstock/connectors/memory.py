@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.algebra.schema import SchemaLike, parse_schema
-from penstock.algebra.ticks import BEGINNING, can_progress, tick_of
+from penstock.algebra.ticks import can_progress, tick_of
 from penstock.connectors.base import Advance, Chunk, Journal, Limit, Position, Split
 from penstock.connectors.fitting import Misfit, fit_table, one_batch
 from penstock.connectors.rejects import rejects
@@ -104,6 +104,14 @@ class Memory:
         seen = (self._shard_of(at) for at in range(len(self.elements)))
         return tuple(dict.fromkeys(shard for shard in seen if shard is not None)) or ("0",)
 
+    @property
+    def states(self) -> Sequence[str]:
+        """The attributes that punctuation in the script speaks of."""
+        if isinstance(self.elements, pa.Table):
+            return ()
+        said = [e for e in self.elements if isinstance(e, PunctuationElement)]
+        return tuple(dict.fromkeys(name for e in said for name, _ in e.value if name != self.shard_by))
+
     def open(self, schema: pa.Schema, journal: Journal) -> MemoryFeed:
         return MemoryFeed(self, tuple(self.shards()))
 
@@ -113,7 +121,8 @@ class Memory:
         if isinstance(self.elements, pa.Table):
             yield from self._read_table(self.elements, split, schema, columns)
             return
-        places, rows, stated = [], [], BEGINNING
+        places, rows = [], []
+        stated: dict[str, list[int]] = {}
         for at in range(split.start, split.stop):
             element = self.elements[at]
             if self.shard_by is not None and self._shard_of(at) not in (split.shard, None):
@@ -121,7 +130,8 @@ class Memory:
             if isinstance(element, ClockElement):
                 continue
             if isinstance(element, PunctuationElement):
-                stated = max(stated, self._tick(element))
+                for attribute, tick in self._ticks(element):
+                    stated.setdefault(attribute, []).append(tick)
             elif self.shard_by is None or self._shard_of(at) == split.shard:
                 places.append(at)
                 rows.append(element)
@@ -155,12 +165,13 @@ class Memory:
 
     def speaking(self, start: int, stop: int, known: Sequence[str]) -> Sequence[str]:
         """The shards that have tuples or punctuation among the elements `[start, stop)`."""
-        if self.shard_by is None:
-            return known
         if isinstance(self.elements, pa.Table):
+            if self.shard_by is None:
+                return known
             texts = self.elements.column(self.shard_by).slice(start, stop - start).cast(pa.string())
             found = set(pc.fill_null(texts, "None").unique().to_pylist())
         else:
+            # A clock tells the time, and nobody has spoken.
             said = [at for at in range(start, stop) if not isinstance(self.elements[at], ClockElement)]
             shards = {self._shard_of(at) for at in said}
             if None in shards:
@@ -168,9 +179,9 @@ class Memory:
             found = {shard for shard in shards if shard is not None}
         return [shard for shard in known if shard in found]
 
-    def _tick(self, element: PunctuationElement) -> int:
-        value = next((attribute, value) for attribute, value in element.value if attribute != self.shard_by)
-        return tick_of(value[1], self.declared.field(value[0]).type)
+    def _ticks(self, element: PunctuationElement) -> list[tuple[str, int]]:
+        stating = [(name, value) for name, value in element.value if name != self.shard_by]
+        return [(name, tick_of(value, self.declared.field(name).type)) for name, value in stating]
 
     def _shard_of(self, at: int) -> str | None:
         """The shard of an element; None for punctuation that speaks for all of them."""

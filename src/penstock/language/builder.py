@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 import pyarrow as pa
@@ -16,10 +16,12 @@ from penstock.connectors.base import Connector
 from penstock.errors import PenstockError, QueryError
 from penstock.language.checks import refuse_hidden, require_columns, require_name
 from penstock.language.stream import Stream
+from penstock.progress.idle import Span, span_ns
 from penstock.progress.policy import Ordered, Policy
 
 LATE_CHOICES = ("route", "drop", "error")
 TIMESTAMPS = ("external", "internal", "latent")
+OVERDUE_CHOICES = ("report", "close")
 
 
 class Builder:
@@ -35,16 +37,26 @@ class Builder:
         connector: Connector,
         *,
         schema: SchemaLike | None = None,
-        on: str = "ts",
+        on: str | None = None,
         timestamps: str = "external",
-        progress: Policy | None = None,
+        progress: Policy | Mapping[str, Policy] | None = None,
         late: str = "route",
+        overdue: Span | None = None,
+        when_overdue: str = "report",
     ) -> Stream:
         """An input: its tuples as a stream that makes progress on the attribute `on`.
+
+        `progress` is how, or `{attribute: how, ...}` for an input that makes progress on several; then `on` need not be
+        given. `late` says what becomes of tuples that break that promise: "route", they go to the late stream; "drop",
+        they are counted; "error", the run stops.
 
         `timestamps` says where `on` comes from: "external", the tuples bring it along; "internal", it is added when
         they arrive, a timestamp[us] of the clock reading that their batch records; "latent", the same, and the input
         states the clock with every batch, so nobody waits for it.
+
+        A shard that has brought nothing for as long as `overdue` (such as "30 seconds") counts as failed until it does
+        again: `run.failures()` tells. `when_overdue="close"` also closes it then, so that nobody waits for it; if it
+        comes back, it goes on from where the input stands.
         """
         with self._building(name):
             if timestamps not in TIMESTAMPS:
@@ -54,6 +66,8 @@ class Builder:
             tuples = parse_schema(schema) if schema is not None else connector.schema()
             if tuples is None:
                 raise QueryError("the schema of this input is not known", hint="give schema={'ts': 'int64', ...}")
+            if on is None:
+                on = next(iter(progress), "ts") if isinstance(progress, Mapping) else "ts"
             if timestamps != "external":
                 if on in tuples.names:
                     raise QueryError(
@@ -61,23 +75,29 @@ class Builder:
                         hint="choose another name with on=, or timestamps='external'",
                     )
                 tuples = pa.schema([pa.field(on, pa.timestamp("us")), *tuples])
-            require_columns((on,), tuples)
             refuse_hidden(tuples.names)
-            kind = tuples.field(on).type
-            if not can_progress(kind):
+            first, *others = _tracks(on, progress, tuples)
+            source = Source(
+                name,
+                (),
+                tuples,
+                first[0],
+                connector,
+                first[1],
+                late,
+                timestamps,
+                tuple(others),
+                _overdue(overdue, when_overdue),
+                when_overdue == "close",
+            )
+            stated = [a for a in getattr(connector, "states", ()) if a not in {t.attribute for t in source.tracks}]
+            if stated:
                 raise QueryError(
-                    f"'{on}' cannot carry progress",
-                    expected="an integer, date or timestamp attribute",
-                    found=f"{on} {kind}",
-                    hint="choose another attribute with on=",
+                    f"punctuation in the data states '{stated[0]}', on which the input makes no progress",
+                    expected=" or ".join(t.attribute for t in source.tracks),
+                    hint="declare it with progress={...}",
                 )
-            policy = progress if progress is not None else Ordered()
-            policy.check(kind)
-            require_columns(getattr(policy, "groups", ()), tuples)
-            where = getattr(policy, "where", None)
-            if where is not None:
-                bind_predicate(where, tuples)
-            return self._add(Source(name, (), tuples, on, connector, policy, late, timestamps))
+            return self._add(source)
 
     @property
     def network(self) -> FrozenNetwork:
@@ -125,3 +145,43 @@ class Builder:
 
 def _ports(box: Box) -> list[Port]:
     return [Port(box, index) for index in range(len(box.ports))]
+
+
+def _tracks(on: str, progress: Policy | Mapping[str, Policy] | None, tuples: pa.Schema) -> list[tuple[str, Policy]]:
+    """The progressing attributes of an input and how they progress, `on` first, checked."""
+    given = dict(progress) if isinstance(progress, Mapping) else {on: Ordered() if progress is None else progress}
+    if on not in given:
+        raise QueryError(f"on='{on}' has no progress", expected=f"one of {', '.join(given) or 'progress={...}'}")
+    require_columns(tuple(given), tuples)
+    for attribute, policy in given.items():
+        kind = tuples.field(attribute).type
+        if not can_progress(kind):
+            raise QueryError(
+                f"'{attribute}' cannot carry progress",
+                expected="an integer, date or timestamp attribute",
+                found=f"{attribute} {kind}",
+                hint="choose another attribute with on=",
+            )
+        if not hasattr(policy, "low_water_mark"):
+            raise QueryError(f"{policy!r} is no progress policy", expected="pk.ordered(), pk.delayed(...), ...")
+        policy.check(kind)
+        require_columns(getattr(policy, "groups", ()), tuples)
+        where = getattr(policy, "where", None)
+        if where is not None:
+            bind_predicate(where, tuples)
+    if len(given) > 1 and any(getattr(policy, "groups", ()) for policy in given.values()):
+        raise QueryError("group-wise progress goes with one progressing attribute", found=", ".join(given))
+    return [(on, given[on]), *((a, policy) for a, policy in given.items() if a != on)]
+
+
+def _overdue(limit: Span | None, when_overdue: str) -> int | None:
+    """After how many microseconds of silence a shard has failed."""
+    if when_overdue not in OVERDUE_CHOICES:
+        raise QueryError(f"{when_overdue=} is unknown", expected=f"one of {', '.join(OVERDUE_CHOICES)}")
+    if limit is None:
+        if when_overdue == "close":
+            raise QueryError("when_overdue='close' without a time", hint="say when with overdue='30 seconds'")
+        return None
+    if span_ns(limit) < 1000:
+        raise QueryError("overdue= must be a positive length of time", found=repr(limit))
+    return span_ns(limit) // 1000

@@ -16,8 +16,8 @@ def prune_columns(plan: Plan) -> Plan:
         outputs = [needed.get(p.name, frozenset()) for p in ports]
         needed.update({p.name: columns for p, columns in zip(ports, outputs, strict=True)})
         if isinstance(box, Source):
-            # Lateness and progress are judged on it, whoever needs it downstream.
-            needed[box.name] = needed[box.name] | {box.on}
+            # Lateness and progress are judged on them, whoever needs them downstream.
+            needed[box.name] = needed[box.name] | {track.attribute for track in box.tracks}
         # Stateless boxes pass arrival order on; those that keep state ask for it where they are defined on it.
         order = {SEQ} if not isinstance(box, Stateful) and any(SEQ in columns for columns in outputs) else set()
         for port, columns in zip(box.inputs, box.required(outputs), strict=True):

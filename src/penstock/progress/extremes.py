@@ -6,9 +6,22 @@ extremes merge to the same whole. A policy turns the whole into a low-water mark
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 from penstock.algebra.ticks import BEGINNING, END
+
+
+@dataclass(frozen=True)
+class Reach:
+    """How far one attribute of a shard has come: the largest value delivered, and the strongest punctuation stated."""
+
+    largest: int = BEGINNING
+    stated: int = BEGINNING
+
+    def merge(self, other: Reach) -> Reach:
+        return Reach(max(self.largest, other.largest), max(self.stated, other.stated))
 
 
 @dataclass(frozen=True)
@@ -26,14 +39,36 @@ class Extremes:
     stated: int = BEGINNING
     ended: bool = False
     at: int = 0
+    left: int = 0
+    """The clock reading at which the shard was last closed."""
+    others: Mapping[str, Reach] = field(default_factory=dict)
+    """The same of further progressing attributes, by their marks."""
 
     def merge(self, other: Extremes) -> Extremes:
+        marks = dict.fromkeys((*self.others, *other.others))
         return Extremes(
             max(self.largest, other.largest),
             max(self.stated, other.stated),
             self.ended or other.ended,
             max(self.at, other.at),
+            max(self.left, other.left),
+            {m: self.others.get(m, Reach()).merge(other.others.get(m, Reach())) for m in marks},
         )
+
+    @property
+    def gone(self) -> bool:
+        """Whether the shard was closed and has not come back: it holds nobody back."""
+        return self.left > self.at
+
+    def of(self, mark: str) -> Extremes:
+        """What is known of a further attribute."""
+        reach = self.others.get(mark, Reach())
+        return replace(self, largest=reach.largest, stated=reach.stated, others={})
+
+    @staticmethod
+    def from_json(document: Mapping[str, Any]) -> Extremes:
+        others = {mark: Reach(**reach) for mark, reach in document.get("others", {}).items()}
+        return Extremes(**{**document, "others": others})
 
 
 NOTHING = Extremes()

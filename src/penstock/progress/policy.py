@@ -18,7 +18,7 @@ from penstock.progress.idle import Idle
 
 
 class Policy(Protocol):
-    """States the low-water mark of one shard of an input."""
+    """States the low-water mark of one shard of an input. One that has `descending` set sees negative ticks."""
 
     def check(self, kind: pa.DataType) -> None:
         """Refuse parameters that do not fit the type of the progressing attribute."""
@@ -41,16 +41,20 @@ class Ordered:
     idle: Idle | None = None
     """What the input states when it is silent."""
     groups: tuple[str, ...] = ()
-    """Where each value of these attributes makes progress of its own, the input's tuples state nothing by themselves."""
+    """Where each value of these attributes makes progress of its own, tuples state nothing of the input as a whole."""
+    descending: bool = False
+    """Whether values decrease."""
 
     def check(self, kind: pa.DataType) -> None:
         _check_idle(self.idle, kind)
+        _check_descending(self, kind)
 
     def low_water_mark(self, seen: Extremes, kind: pa.DataType) -> int:
         return _stated(seen, BEGINNING if self.groups else seen.largest)
 
     def describe(self) -> str:
-        return _with_idle(f"ordered{_in_groups(self.groups)}", self.idle)
+        down = ", descending" if self.descending else ""
+        return _with_idle(f"ordered{_in_groups(self.groups)}{down}", self.idle)
 
 
 @dataclass(frozen=True)
@@ -64,9 +68,11 @@ class Delayed:
     by: Duration
     idle: Idle | None = None
     groups: tuple[str, ...] = ()
+    descending: bool = False
 
     def check(self, kind: pa.DataType) -> None:
         _check_idle(self.idle, kind)
+        _check_descending(self, kind)
         if duration_ticks(self.by, kind) < 0:
             raise QueryError("a delay cannot be negative", found=repr(self.by))
 
@@ -77,7 +83,8 @@ class Delayed:
         return _stated(seen, deduced)
 
     def describe(self) -> str:
-        return _with_idle(f"delayed by {self.by}{_in_groups(self.groups)}", self.idle)
+        down = ", descending" if self.descending else ""
+        return _with_idle(f"delayed by {self.by}{_in_groups(self.groups)}{down}", self.idle)
 
 
 @dataclass(frozen=True)
@@ -108,6 +115,20 @@ def _check_idle(idle: Idle | None, kind: pa.DataType) -> None:
         idle.check(kind)
 
 
+def _check_descending(policy: Ordered | Delayed, kind: pa.DataType) -> None:
+    if not policy.descending:
+        return
+    if not pa.types.is_signed_integer(kind):
+        raise QueryError(
+            "an attribute that decreases must be a signed integer",
+            found=f"an attribute of type {kind}",
+            hint="for times, declare progress on a number that counts down, such as the seconds that are left",
+        )
+    if policy.idle is not None or policy.groups:
+        given = "idle=" if policy.idle is not None else "by="
+        raise QueryError(f"{given} does not go with descending=True", expected="one of the two")
+
+
 def _names(by: Sequence[str] | str) -> tuple[str, ...]:
     return (by,) if isinstance(by, str) else tuple(by)
 
@@ -120,18 +141,24 @@ def _with_idle(text: str, idle: Idle | None) -> str:
     return text if idle is None else f"{text}; {idle.describe()}"
 
 
-def ordered(*, by: Sequence[str] | str = (), idle: Idle | None = None) -> Ordered:
+def ordered(*, by: Sequence[str] | str = (), idle: Idle | None = None, descending: bool = False) -> Ordered:
     """The input arrives in order of its progressing attribute; equal values may follow.
 
     With `by`, every group of these attributes arrives in order, and makes progress of its own. `idle` says what the
-    input states when it is silent: `heartbeat(...)` or `on_demand(...)`.
+    input states when it is silent: `heartbeat(...)` or `on_demand(...)`. `descending=True` is for a number that
+    decreases, such as a countdown.
     """
-    return Ordered(idle, _names(by))
+    return Ordered(idle, _names(by), descending)
 
 
-def delayed(behind: Duration, *, by: Sequence[str] | str = (), idle: Idle | None = None) -> Delayed:
-    """Tuples arrive at most so far `behind` the largest value read so far; `by` and `idle` as for `ordered`."""
-    return Delayed(behind, idle, _names(by))
+def delayed(
+    behind: Duration, *, by: Sequence[str] | str = (), idle: Idle | None = None, descending: bool = False
+) -> Delayed:
+    """Tuples arrive at most so far `behind` the largest value read so far (the smallest, for one that decreases).
+
+    `by`, `idle` and `descending` are as for `ordered`.
+    """
+    return Delayed(behind, idle, _names(by), descending)
 
 
 def punctuated(where: str | None = None, *, idle: Idle | None = None) -> Punctuated:

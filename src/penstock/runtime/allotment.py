@@ -63,9 +63,10 @@ class Allotment:
 def columns_to_read(job: Job, source: Source) -> Sequence[str]:
     """The columns of an input that somebody needs, in the order of the schema."""
     needed = set(job.plan.columns[source.name])
-    where = getattr(source.policy, "where", None)
-    if where is not None:
-        needed.update(bind_predicate(where, source.tuples).columns)
+    for track in source.tracks:
+        where = getattr(track.policy, "where", None)
+        if where is not None:
+            needed.update(bind_predicate(where, source.tuples).columns)
     # Of tuples that are only counted, one column says how many there are.
     return [name for name in source.delivered.names if name in needed] or source.delivered.names[:1]
 

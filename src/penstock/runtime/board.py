@@ -15,6 +15,7 @@ from penstock.algebra.box import Source
 from penstock.algebra.hidden import ENDED
 from penstock.algebra.ticks import BEGINNING, END
 from penstock.progress.extremes import Extremes
+from penstock.runtime.traces import Trace
 from penstock.storage.folder import Folder
 
 _SUFFIX: Final = ".json"
@@ -47,6 +48,16 @@ class InputCount:
     late: int = 0
     refused: int = 0
     punctuation: int = 0
+
+
+@dataclass(frozen=True)
+class Issued:
+    """What an input had stated before a batch: what is below it is late."""
+
+    stands: Mapping[str, int] = field(default_factory=dict)
+    """The marks of the whole input, which a shard that appears must not take back."""
+    shards: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    """The marks of each open shard."""
 
 
 @dataclass(frozen=True)
@@ -85,18 +96,21 @@ class Record:
     """What boxes wait for."""
     now: int = 0
     """The clock reading of the batch."""
+    began: int = 0
+    """The clock reading of the first batch."""
+    traces: list[Trace] = field(default_factory=list)
+    """What was said in this batch in the place of silent inputs, and its way."""
 
     @property
     def ended(self) -> bool:
         """Whether every shard of every input has ended."""
         return bool(self.shards) and all(s.ended for shards in self.shards.values() for s in shards.values())
 
-    def issued(self, source: Source) -> dict[str, int]:
-        """The low-water mark that each shard of an input has stated."""
-        return {
-            shard: source.policy.low_water_mark(seen, source.on_type)
-            for shard, seen in self.shards.get(source.name, {}).items()
-        }
+    def issued(self, source: Source) -> Issued:
+        """What an input and each of its open shards have stated."""
+        shards = self.shards.get(source.name, {})
+        stands = {mark: tick for mark, tick in source_marks(source, shards).items() if mark != ENDED}
+        return Issued(stands, {shard: source.marks(seen) for shard, seen in shards.items() if not seen.gone})
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -105,7 +119,7 @@ class Record:
     def from_json(document: Mapping[str, Any]) -> Record:
         return Record(
             document["batch"],
-            {i: {s: Extremes(**e) for s, e in shards.items()} for i, shards in document["shards"].items()},
+            {i: {s: Extremes.from_json(e) for s, e in shards.items()} for i, shards in document["shards"].items()},
             document["marks"],
             document["buckets"],
             {name: InputCount(**c) for name, c in document["inputs"].items()},
@@ -114,6 +128,8 @@ class Record:
             document.get("wake"),
             [Need(**need) for need in document.get("waiting", ())],
             document.get("now", 0),
+            document.get("began", 0),
+            [Trace.from_json(trace) for trace in document.get("traces", ())],
         )
 
 
@@ -138,6 +154,12 @@ class Board:
     def latest(self) -> Record:
         return self.at(self.newest())
 
+    def recent(self) -> list[Record]:
+        """The records that are kept, oldest first."""
+        newest = self.newest()
+        kept = [n for n in range(max(0, newest - KEEP_RECORDS + 1), newest + 1) if self._folder.exists(_file(n))]
+        return [self.at(n) for n in kept]
+
     def newest(self) -> int:
         """The last batch that was posted; -1 before the first."""
         numbers = [int(n.removesuffix(_SUFFIX)) for n in self._folder.names() if n.endswith(_SUFFIX)]
@@ -145,10 +167,18 @@ class Board:
 
 
 def source_marks(source: Source, shards: Mapping[str, Extremes]) -> dict[str, int]:
-    """The low-water mark of an input, the minimum over its shards, those known but silent included; and its end."""
-    lowest = min((source.policy.low_water_mark(s, source.on_type) for s in shards.values()), default=BEGINNING)
-    ended = bool(shards) and all(s.ended for s in shards.values())
-    return {source.on: lowest, ENDED: END if ended else BEGINNING}
+    """The low-water marks of an input, the minimum over its open shards, those known but silent included; and its end.
+
+    Where all shards have been closed, the furthest of them says where the input stands.
+    """
+    stated = [source.marks(seen) for seen in shards.values() if not seen.gone]
+    left = [source.marks(seen) for seen in shards.values() if seen.gone]
+    ended = any(s.ended for s in shards.values()) and all(s.ended or s.gone for s in shards.values())
+    marks = {
+        track.mark: (min if stated else max)((m[track.mark] for m in stated or left), default=BEGINNING)
+        for track in source.tracks
+    }
+    return {**marks, ENDED: END if ended else BEGINNING}
 
 
 def _file(batch: int) -> str:

@@ -8,28 +8,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import reduce
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.algebra import kernel
-from penstock.algebra.box import Port, Source
+from penstock.algebra.box import Port, Source, Track
 from penstock.algebra.expression import bind_predicate, mask
 from penstock.algebra.hidden import SEQ
 from penstock.algebra.rejects import REJECT_SCHEMA
-from penstock.algebra.ticks import BEGINNING, tick_text, to_ticks
+from penstock.algebra.ticks import BEGINNING
 from penstock.connectors.base import Chunk, Split
 from penstock.errors import WorldError
 from penstock.plan.plan import INTAKE
-from penstock.progress.extremes import NOTHING, Extremes
+from penstock.progress.extremes import NOTHING, Extremes, Reach
+from penstock.runtime import traces
 from penstock.runtime.allotment import columns_to_read
-from penstock.runtime.board import InputCount
+from penstock.runtime.board import InputCount, Issued
 from penstock.runtime.control import Control
 from penstock.runtime.job import Job, part_number
-from penstock.runtime.planner import Assignment
+from penstock.runtime.planner import Assignment, Said
+from penstock.runtime.silence import stating
 from penstock.runtime.superbox import Superbox
 from penstock.runtime.tables import tables_of
 from penstock.runtime.train import OUTLET, Row, note, trains
@@ -44,14 +48,18 @@ LEAVING_BYTES = 128 * 1024 * 1024
 def read_assignment(job: Job, assignment: Assignment, batch: int) -> Iterator[Row]:
     """On a worker: read the splits of a task into rows for Spark."""
     intake = Intake(job, batch, assignment.index, assignment.issued, assignment.control)
+    intake.said = assignment.said
     by_name = {s.name: s for s in job.plan.network.sources}
     for seen, shards_of in ((NOTHING, assignment.open), (Extremes(ended=True), assignment.ended)):
         for name, shards in shards_of.items():
             for shard in shards:
                 intake.report(name, shard, seen)
-    for name, ticks in assignment.stated.items():
-        for shard, tick in ticks.items():
-            intake.report(name, shard, Extremes(stated=tick))
+    for name, shards_left in assignment.left.items():
+        for shard, reading in shards_left.items():
+            intake.report(name, shard, Extremes(left=reading))
+    for name, said in assignment.stated.items():
+        for shard, marks in said.items():
+            intake.state(by_name[name], shard, marks)
     for number, (name, split) in enumerate(assignment.splits, assignment.first):
         intake.take_split(by_name[name], split, number)
     yield from intake.rows(tell=assignment.index == 0)
@@ -70,9 +78,7 @@ class SetAside:
 class Intake:
     """One task's way from chunks to rows."""
 
-    def __init__(
-        self, job: Job, batch: int, index: int, issued: Mapping[str, Mapping[str, int]], control: Control
-    ) -> None:
+    def __init__(self, job: Job, batch: int, index: int, issued: Mapping[str, Issued], control: Control) -> None:
         self._job = job
         self._batch = batch
         self._index = index
@@ -83,10 +89,17 @@ class Intake:
         self._seen: dict[str, dict[str, Extremes]] = {}
         self._counts: dict[str, InputCount] = {}
         self._receipts: list[dict[str, object]] = []
+        self._arrived = time.time_ns() // 1000
+        self.said: Said = ()
+        """What this batch says in the place of silent inputs, for traces."""
 
     def report(self, source: str, shard: str, seen: Extremes) -> None:
         shards = self._seen.setdefault(source, {})
         shards[shard] = shards.get(shard, NOTHING).merge(seen)
+
+    def state(self, source: Source, shard: str, marks: Mapping[str, int]) -> None:
+        """A shard states marks."""
+        self.report(source.name, shard, stating(source, marks))
 
     def take_split(self, source: Source, split: Split, number_of_split: int) -> None:
         """Take one split; its number is its place in the batch."""
@@ -124,33 +137,29 @@ class Intake:
         if chunk.rejects is not None and chunk.rejects.num_rows:
             self._refuse(source, count, pa.Table.from_batches([chunk.rejects]))
         issued = self._stated_by(source, shard)
-        self.report(source.name, shard, Extremes(stated=chunk.stated))
+        self.state(source, shard, _strongest(source, chunk.stated))
         tuples = self._sequenced(Port(source), pa.Table.from_batches([chunk.tuples]), seq)
         if source.stamped:
             tuples = self._stamped(source, shard, tuples)
         count.read += tuples.num_rows
         keep: pa.Array | None = None
-        null: pa.Array | None = None
-        if tuples.column(source.on).null_count:
-            null = pc.is_null(tuples.column(source.on)).combine_chunks()
-            count.refused += tuples.column(source.on).null_count
+        null = _nulls(source, tuples)
+        if null is not None:
+            count.refused += int(pc.sum(null).as_py())
             keep = pc.invert(null)
         marked = self._punctuation(source, shard, tuples, count)
         if marked is not None:
             keep = pc.invert(marked) if keep is None else pc.and_not(keep, marked)
-        ticks = to_ticks(tuples.column(source.on))
-        bounds = pc.min_max(ticks if keep is None else ticks.filter(keep))
-        smallest, largest = bounds["min"].as_py(), bounds["max"].as_py()
-        if largest is None:
-            return SetAside(null=null, seq=seq) if null is not None else None
-        late = None
-        if smallest < issued:
-            late = pc.less(ticks, issued).combine_chunks()
-            late = late if keep is None else pc.and_(pc.fill_null(late, False), keep)
-            self._count_late(source, count, late, smallest, issued)
+        ticks = [track.ticks(tuples.column(track.attribute)) for track in source.tracks]
+        bounds = _bounds(ticks, keep)
+        late = self._late(source, count, ticks, [smallest for smallest, _ in bounds], issued, keep)
+        if late is not None:
             keep = pc.invert(late) if keep is None else pc.and_not(keep, late)
-        if largest >= issued:
-            self.report(source.name, shard, Extremes(largest=largest, at=self._control.now))
+            bounds = _bounds(ticks, keep)
+        largest = [value for _, value in bounds]
+        if largest[0] is not None:
+            others = {t.mark: Reach(v) for t, v in zip(source.tracks[1:], largest[1:], strict=True) if v is not None}
+            self.report(source.name, shard, Extremes(largest[0], at=self._control.now, others=others))
         taken = tuples if keep is None else tuples.filter(keep)
         count.taken += taken.num_rows
         self._superbox.push(Port(source), taken)
@@ -173,15 +182,14 @@ class Intake:
             return tuples
         return tuples.append_column(SEQ, pa.array(np.arange(seq, seq + tuples.num_rows, dtype=np.int64)))
 
-    def _stated_by(self, source: Source, shard: str) -> int:
-        """What a shard had stated before this batch. One that has just appeared starts where its input stands:
-        windows below have left, and what would belong there is late."""
-        known = self._issued.get(source.name, {})
-        if shard not in known:
-            stands = min(known.values(), default=BEGINNING)
-            self.report(source.name, shard, Extremes(stated=stands))
-            return stands
-        return known[shard]
+    def _stated_by(self, source: Source, shard: str) -> Mapping[str, int]:
+        """What a shard had stated before this batch. One that has just appeared, or comes back after it was closed,
+        starts where its input stands: windows below have left, and what would belong there is late."""
+        known = self._issued.get(source.name, Issued())
+        if shard not in known.shards:
+            self.state(source, shard, known.stands)
+            return known.stands
+        return known.shards[shard]
 
     def rows(self, *, tell: bool) -> Iterator[Row]:
         """What leaves the task, for the stages and for the outlet; `tell` them what the offset says, too."""
@@ -205,6 +213,8 @@ class Intake:
             "boxes": {name: asdict(w) for name, w in self._superbox.work.items()},
             "now": self._control.now,
             "receipts": self._receipts,
+            "hops": {traces.INTAKE: (self._arrived, time.time_ns() // 1000)},
+            "said": self.said,
         }
         yield note(OUTLET, self._index % job.settings.buckets, sender, content)
 
@@ -221,30 +231,56 @@ class Intake:
         self._superbox.push(Port(source, Source.ERRORS), rejects)
 
     def _punctuation(self, source: Source, shard: str, tuples: pa.Table, count: InputCount) -> pa.Array | None:
-        """A mask of the records that are punctuation, not tuples, if the policy knows such records."""
-        where = getattr(source.policy, "where", None)
-        if where is None:
-            return None
-        marked = pc.equal(mask((bind_predicate(where, source.tuples),), tuples), 0)
-        marked = pc.and_(marked, pc.is_valid(tuples.column(source.on)).combine_chunks())
-        values = to_ticks(tuples.column(source.on).filter(marked))
-        if len(values):
-            count.punctuation += len(values)
-            self.report(source.name, shard, Extremes(stated=pc.max(values).as_py()))
-        return marked
+        """A mask of the records that are punctuation, not tuples, if a policy knows such records."""
+        found: pa.Array | None = None
+        for track in source.tracks:
+            where = getattr(track.policy, "where", None)
+            if where is None:
+                continue
+            marked = pc.equal(mask((bind_predicate(where, source.tuples),), tuples), 0)
+            marked = pc.and_(marked, pc.is_valid(tuples.column(track.attribute)).combine_chunks())
+            strongest = pc.max(track.ticks(tuples.column(track.attribute)).filter(marked)).as_py()
+            if strongest is not None:
+                self.state(source, shard, {track.mark: strongest})
+            found = marked if found is None else pc.or_(found, marked)
+        if found is not None:
+            count.punctuation += int(pc.sum(found).as_py() or 0)
+        return found
 
-    def _count_late(self, source: Source, count: InputCount, late: pa.Array, smallest: int, issued: int) -> None:
-        number = int(pc.sum(late).as_py())
-        if source.late == "error":
-            raise WorldError(
-                f"{number} late tuple{'s' if number > 1 else ''}, and the input was declared with late='error'",
-                network=self._job.plan.network.name,
-                box=source.name,
-                expected=f"{source.on} >= {tick_text(issued, source.on_type)} ({source.policy.describe()})",
-                found=f"{source.on} = {tick_text(smallest, source.on_type)}",
-                hint="declare a weaker progress policy, or late='route' to have late tuples set aside",
-            )
-        count.late += number
+    def _late(
+        self,
+        source: Source,
+        count: InputCount,
+        ticks: Sequence[pa.ChunkedArray],
+        smallest: Sequence[int | None],
+        issued: Mapping[str, int],
+        keep: pa.Array | None,
+    ) -> pa.Array | None:
+        """A mask of the tuples that are below what their shard has stated, of any attribute; None if there are none."""
+        found: pa.Array | None = None
+        for track, values, least in zip(source.tracks, ticks, smallest, strict=True):
+            stated = issued.get(track.mark, BEGINNING)
+            if least is None or least >= stated:
+                continue
+            late = pc.less(values, stated).combine_chunks()
+            late = late if keep is None else pc.and_(pc.fill_null(late, False), keep)
+            if source.late == "error":
+                raise self._too_late(source, track, int(pc.sum(late).as_py()), least, stated)
+            found = late if found is None else pc.or_(found, late)
+        if found is not None:
+            count.late += int(pc.sum(found).as_py())
+        return found
+
+    def _too_late(self, source: Source, track: Track, number: int, smallest: int, stated: int) -> WorldError:
+        bound = "<=" if track.descending else ">="
+        return WorldError(
+            f"{number} late tuple{'s' if number > 1 else ''}, and the input was declared with late='error'",
+            network=self._job.plan.network.name,
+            box=source.name,
+            expected=f"{track.attribute} {bound} {track.text(stated)} ({track.policy.describe()})",
+            found=f"{track.attribute} = {track.text(smallest)}",
+            hint="declare a weaker progress policy, or late='route' to have late tuples set aside",
+        )
 
     def _route(self, source: Source, tuples: pa.Table, aside: SetAside, origin: str) -> None:
         """Send late tuples to the late stream, and those without a progressing attribute to the error stream."""
@@ -255,16 +291,43 @@ class Intake:
             self._superbox.push(Port(source, Source.ERRORS), _null_rejects(tuples.filter(aside.null), source, origin))
 
 
+def _strongest(source: Source, stated: Mapping[str, Sequence[int]]) -> dict[str, int]:
+    """The strongest of what punctuation in the data says, by mark."""
+    said = [(track, stated[track.attribute]) for track in source.tracks if track.attribute in stated]
+    return {track.mark: max(-tick if track.descending else tick for tick in ticks) for track, ticks in said}
+
+
+def _bounds(ticks: Sequence[pa.ChunkedArray], keep: pa.Array | None) -> list[tuple[int | None, int | None]]:
+    """The smallest and the largest tick of every attribute, of the tuples that are kept."""
+    found = [pc.min_max(each if keep is None else each.filter(keep)) for each in ticks]
+    return [(each["min"].as_py(), each["max"].as_py()) for each in found]
+
+
+def _nulls(source: Source, tuples: pa.Table) -> pa.Array | None:
+    """A mask of the tuples that lack a progressing attribute; None if there are none."""
+    lacking = [tuples.column(t.attribute) for t in source.tracks if tuples.column(t.attribute).null_count]
+    masks = [pc.is_null(column).combine_chunks() for column in lacking]
+    return reduce(pc.or_, masks) if masks else None
+
+
+def _reasons(source: Source, tuples: pa.Table) -> pa.ChunkedArray:
+    """Which attribute each tuple lacks: the first, where it lacks several."""
+    texts = [pa.scalar(f"{t.attribute} is NULL: a tuple must have its progressing attribute") for t in source.tracks]
+    masks = [pc.is_null(tuples.column(t.attribute)) for t in source.tracks]
+    return pc.coalesce(
+        *(pc.if_else(mask, text, pa.scalar(None, pa.string())) for mask, text in zip(masks, texts, strict=True))
+    )
+
+
 def _null_rejects(tuples: pa.Table, source: Source, origin: str) -> pa.Table:
     records = kernel.run("SELECT to_json(tuples) AS record FROM tuples", tuples=tuples).column("record")
     rows = tuples.num_rows
-    reason = f"{source.on} is NULL: a tuple must have its progressing attribute"
     return pa.table(
         [
             pa.repeat(pa.scalar(origin), rows),
             pa.nulls(rows, pa.int64()),
             records.cast(pa.string()),
-            pa.repeat(pa.scalar(reason), rows),
+            _reasons(source, tuples),
             pa.repeat(pa.scalar(1, pa.int64()), rows),
         ],
         schema=REJECT_SCHEMA,

@@ -7,6 +7,7 @@ posts the board's record of the batch. Everything is keyed by the batch id and m
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterable
 from typing import Any
 
@@ -17,6 +18,7 @@ from penstock.connectors.targets import Receipt, Results
 from penstock.progress.extremes import NOTHING, Extremes
 from penstock.runtime.board import Board, BoxWork, InputCount, Need, Record, source_marks
 from penstock.runtime.job import Job
+from penstock.runtime.traces import collect
 from penstock.runtime.train import Row
 
 PROGRESS_SUFFIX = ".progress.json"
@@ -32,6 +34,7 @@ class Outlet:
 
     def commit(self, batch: int, rows: Iterable[Row]) -> Record:
         """Make a batch visible and post its record."""
+        arrived = time.time_ns() // 1000
         notes = [row.header["content"] for row in sorted(rows, key=lambda r: str(r.header["from"]))]
         before = self._last if self._last is not None and self._last.batch == batch - 1 else self._board.at(batch - 1)
         receipts: dict[str, list[Receipt]] = {}
@@ -42,6 +45,8 @@ class Outlet:
         for output in self._job.plan.network.outputs:
             self._job.commit_output(output, batch, receipts.get(output.name, []))
         record = self._record(batch, before, notes, receipts)
+        commit = (arrived, time.time_ns() // 1000)
+        record.traces = collect(self._job.plan.network, batch, record.now, notes, commit)
         self._post_progress(before, record)
         self._board.post(record)
         self._last = record
@@ -59,7 +64,7 @@ class Outlet:
             for source, seen in content.get("shards", {}).items():
                 shards = record.shards.setdefault(source, {})
                 for shard, extremes in seen.items():
-                    shards[shard] = shards.get(shard, NOTHING).merge(Extremes(**extremes))
+                    shards[shard] = shards.get(shard, NOTHING).merge(Extremes.from_json(extremes))
             for source, count in content.get("inputs", {}).items():
                 _add(record.inputs.setdefault(source, InputCount()), count)
             for box, work in content.get("boxes", {}).items():
@@ -70,6 +75,7 @@ class Outlet:
             rows = sum(r.rows for r in receipts.get(output.name, []))
             record.outputs[output.name] = record.outputs.get(output.name, 0) + rows
         record.now = max((c["now"] for c in notes if "now" in c), default=before.now)
+        record.began = before.began or record.now
         record.waiting = self._needs(before, record, notes)
         record.wake = min((c["wake"] for c in notes if c.get("wake") is not None), default=None)
         known: dict[str, Marks] = {s.name: source_marks(s, record.shards.get(s.name, {})) for s in network.sources}

@@ -12,20 +12,24 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from penstock.connectors.base import Feed, Split
 from penstock.connectors.journal import FileJournal
+from penstock.runtime import traces
 from penstock.runtime.allotment import Allotment
-from penstock.runtime.board import Board
+from penstock.runtime.board import Board, Issued
 from penstock.runtime.control import Control
 from penstock.runtime.job import Job
-from penstock.runtime.silence import Silence, merged
+from penstock.runtime.leaving import Leaving, Left, offset_part
+from penstock.runtime.silence import Silence, Stated, merged
 from penstock.runtime.tables import TableKeeper
 
 Offset = dict[str, Any]
 ONLY_SHARD = "0"
+Said = Sequence[tuple[str, str, str, Mapping[str, int]]]
+"""What is said in the place of silent shards: kind, input, shard and marks."""
 
 
 @dataclass(frozen=True)
@@ -34,8 +38,8 @@ class Assignment:
 
     index: int
     splits: tuple[tuple[str, Split], ...]
-    issued: Mapping[str, Mapping[str, int]]
-    """The low-water mark that each shard had stated before this batch: what is below it is late."""
+    issued: Mapping[str, Issued]
+    """What each input had stated before this batch: what is below it is late."""
     open: Mapping[str, Sequence[str]] = field(default_factory=dict)
     """The shards that hold windows back even before they deliver anything."""
     ended: Mapping[str, Sequence[str]] = field(default_factory=dict)
@@ -43,8 +47,11 @@ class Assignment:
     first: int = 0
     """The number, in the batch, of the first split: arrival order goes on from task to task."""
     control: Control = field(default_factory=Control)
-    stated: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    stated: Stated = field(default_factory=dict)
     """What is said in the place of shards that are silent."""
+    left: Left = field(default_factory=dict)
+    """The shards that leave."""
+    said: Said = ()
 
 
 class Planner:
@@ -59,7 +66,9 @@ class Planner:
         # Where the intake stamps tuples, no two batches read the clock alike: what follows is later.
         self._stamps = any(s.stamped for s in job.plan.network.sources)
         # Who waits for the clock makes the board be read whenever Spark asks; others leave it alone.
-        self._timed = self._silence.watched() or any(getattr(b, "timeout", None) for b in job.plan.network.boxes)
+        self._leaving = Leaving(job)
+        waits = self._silence.watched() or any(getattr(b, "timeout", None) for b in job.plan.network.boxes)
+        self._timed = bool(waits) or self._leaving.timed
         self._feeds: dict[str, Feed] = {}
 
     def initial(self) -> Offset:
@@ -81,7 +90,8 @@ class Planner:
         clocks = [step.clock for step in steps.values() if step.clock is not None]
         # A script may bring its own clock; time never goes back, whatever the machine's clock does.
         now = max(start["now"] + self._stamps, max(clocks) if clocks else time.time_ns() // 1000)
-        if not moved and not self._timed:
+        asked = self._leaving.asked(start.get("requests", 0))
+        if not moved and not asked and not self._timed:
             return start
         record = self._board.latest()
         speaking = {
@@ -91,20 +101,22 @@ class Planner:
             for split in feeds[name].splits(start["inputs"][name]["position"], inputs[name]["position"])
         }
         beats = self._silence.heartbeats(record, start.get("beats", {}), speaking, now)
-        due = moved or bool(beats) or (record.wake is not None and now >= record.wake)
-        stated = merged(beats, self._silence.on_demand(record, speaking, now, anyway=due))
-        if due:
-            stated = merged(stated, self._silence.latent(inputs, now))
+        left = self._leaving.decide(record, asked, speaking, now)
+        due = moved or bool(beats) or bool(left) or bool(asked) or (record.wake is not None and now >= record.wake)
+        demanded = self._silence.on_demand(record, speaking, now, anyway=due)
+        latent = self._silence.latent(inputs, now) if due else {}
+        stated = merged(merged(beats, demanded), latent)
         if not due and not stated:
             return start
-        issued = {s.name: record.issued(s) for s in self._job.plan.network.sources}
+        issued = {s.name: asdict(record.issued(s)) for s in self._job.plan.network.sources}
         versions = self._tables.current(start.get("tables", {}), now)
         tables = {"tables": versions} if versions else {}
-        silence = {"stated": stated} if stated else {}
+        silence: dict[str, Any] = {"stated": stated, "said": _said(beats, demanded, latent)} if stated else {}
         if beats:
-            last = {name: dict.fromkeys(shards, now) for name, shards in beats.items()}
-            silence["beats"] = merged(start.get("beats", {}), last)
-        kept = {key: value for key, value in start.items() if key != "stated"}
+            last = start.get("beats", {})
+            silence["beats"] = {**last, **{n: {**last.get(n, {}), **dict.fromkeys(s, now)} for n, s in beats.items()}}
+        silence |= offset_part(left, start.get("requests", 0) + len(asked))
+        kept = {key: value for key, value in start.items() if key not in ("stated", "said", "left")}
         offset = {"inputs": inputs, "issued": issued, "tasks": self._job.settings.tasks, "now": now}
         return {**kept, **offset, **tables, **silence}
 
@@ -119,16 +131,21 @@ class Planner:
             fresh = [(name, split) for split in feed.splits(before["position"], after["position"])]
             splits += fresh
             if after["ended"] and not before["ended"]:
-                known = {*end["shards"][name], *end["issued"].get(name, {}), *(s.shard for _, s in fresh)}
+                known = {
+                    *end["shards"][name],
+                    *end["issued"].get(name, {}).get("shards", {}),
+                    *(s.shard for _, s in fresh),
+                }
                 ended[name] = tuple(sorted(known)) or (ONLY_SHARD,)
+        issued = {name: Issued(**document) for name, document in end["issued"].items()}
         control, firsts = Control(end["now"], end.get("tables", {})), [0]
         for share in (shares := _share_out(splits, end["tasks"])):
             firsts.append(firsts[-1] + len(share))
         first, *others = (
-            Assignment(i, tuple(share), end["issued"], first=firsts[i], control=control)
-            for i, share in enumerate(shares)
+            Assignment(i, tuple(share), issued, first=firsts[i], control=control) for i, share in enumerate(shares)
         )
-        return [replace(first, open=end["shards"], ended=ended, stated=end.get("stated", {})), *others]
+        told = {"stated": end.get("stated", {}), "left": end.get("left", {}), "said": end.get("said", ())}
+        return [replace(first, open=end["shards"], ended=ended, **told), *others]
 
     def close(self) -> None:
         for feed in self._feeds.values():
@@ -142,6 +159,16 @@ class Planner:
                 journal = FileJournal(folder.child("journal.jsonl").path)
                 self._feeds[source.name] = source.connector.open(source.delivered, journal)
         return self._feeds
+
+
+def _said(beats: Stated, demanded: Stated, latent: Stated) -> list[tuple[str, str, str, Mapping[str, int]]]:
+    kinds = ((traces.HEARTBEAT, beats), (traces.ETS, demanded), (traces.LATENT, latent))
+    return [
+        (kind, name, shard, marks)
+        for kind, stated in kinds
+        for name, shards in stated.items()
+        for shard, marks in shards.items()
+    ]
 
 
 def _share_out(splits: Sequence[tuple[str, Split]], tasks: int) -> list[list[tuple[str, Split]]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import json
 import math
+import time
 from collections.abc import Mapping
 from typing import Any
 
@@ -17,9 +18,12 @@ from penstock.connectors.memory import PunctuationElement, punctuation
 from penstock.connectors.targets import Receipt, Results, StagedFile, read_results
 from penstock.errors import QueryError
 from penstock.plan.keep_rejects import errors_output, late_output
+from penstock.progress.idle import Span, span_ns
 from penstock.runtime.board import Board, Record
+from penstock.runtime.overdue import Failure, failures
 from penstock.runtime.job import Job
 from penstock.runtime.outlet import PROGRESS_SUFFIX
+from penstock.runtime.traces import Trace
 from penstock.runtime.waiting import Waiting, waiting
 
 _PART = "part-"
@@ -91,7 +95,7 @@ class Result:
             whole = record.marks.get(name, dict.fromkeys(port.progressing, BEGINNING))
             marks[name] = {"": whole, **{f"bucket {b}": m for b, m in record.buckets.get(name, {}).items()}}
         for source in network.sources:
-            marks[source.name].update({shard: {source.on: mark} for shard, mark in record.issued(source).items()})
+            marks[source.name].update(record.issued(source).shards)
         return {
             name: {
                 shard: {a: _value(of_shard[a], ports[name].schema.field(a).type) for a in visible(of_shard)}
@@ -104,6 +108,16 @@ class Result:
     def waiting(self) -> list[Waiting]:
         """Who is waiting for whom: every box that holds something back, for which input and shard, and why."""
         return waiting(self._job.plan.network, self._board.latest())
+
+    def traces(self) -> list[Trace]:
+        """The way of the heartbeats and ETS of the last batches through the network, oldest first."""
+        return [trace for record in self._board.recent() for trace in record.traces]
+
+    def failures(self, *, batch: Span = "1 minute", since: int | None = None) -> list[Failure]:
+        """The shards that are overdue, and a batch that has not been committed within the time given."""
+        record = self._board.latest()
+        now = time.time_ns() // 1000
+        return failures(self._job, record, now, since or record.began or now, span_ns(batch) // 1000)
 
     def outputs(self) -> list[str]:
         """The names of the outputs whose tuples are kept."""

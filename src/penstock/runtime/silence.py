@@ -6,18 +6,19 @@ A pure function of the board's record, the clock and the last heartbeats. What i
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
-from penstock.algebra.box import Source
+from penstock.algebra.box import Source, Track
 from penstock.algebra.network import Network
-from penstock.progress.extremes import Extremes
+from penstock.algebra.ticks import BEGINNING
+from penstock.progress.extremes import Extremes, Reach
 from penstock.progress.idle import Heartbeat, Idle, OnDemand, idle_of
 from penstock.runtime.board import Record, source_marks
 from penstock.runtime.waiting import culprits, met
 
-Stated = dict[str, dict[str, int]]
-"""Ticks that shards state, by input and shard."""
+Stated = dict[str, dict[str, dict[str, int]]]
+"""Ticks that shards state, by input, shard and mark."""
 
 
 @dataclass(frozen=True)
@@ -26,30 +27,35 @@ class Silence:
 
     network: Network
 
-    def watched(self) -> list[tuple[Source, Idle]]:
-        return [(s, idle) for s in self.network.sources if (idle := idle_of(s.policy)) is not None]
+    def watched(self) -> list[tuple[Source, Track, Idle]]:
+        return [
+            (source, track, idle)
+            for source in self.network.sources
+            for track in source.tracks
+            if (idle := idle_of(track.policy)) is not None
+        ]
 
     def heartbeats(
         self, record: Record, beats: Mapping[str, Mapping[str, int]], speaking: Collection[tuple[str, str]], now: int
     ) -> Stated:
         """What is due on a timer; `beats` are the last ones, `speaking` the shards that deliver in this batch."""
         found: Stated = {}
-        for source, idle in self.watched():
+        for source, track, idle in self.watched():
             if not isinstance(idle, Heartbeat):
                 continue
             for shard, seen in self._silent(record, source, speaking):
                 last = beats.get(source.name, {}).get(shard, 0)
                 if idle.due(seen, last, now):
-                    self._state(found, source, shard, seen, idle, now)
+                    self._state(found, source, track, shard, seen, idle, now)
         return found
 
     def on_demand(self, record: Record, speaking: Collection[tuple[str, str]], now: int, *, anyway: bool) -> Stated:
         """What silent inputs state because somebody waits for them, and would go on; or because a batch runs anyway."""
         able: Stated = {}
-        for source, idle in self.watched():
+        for source, track, idle in self.watched():
             if isinstance(idle, OnDemand):
                 for shard, seen in self._silent(record, source, speaking):
-                    self._state(able, source, shard, seen, idle, now)
+                    self._state(able, source, track, shard, seen, idle, now)
         if anyway or not able:
             return able
         found: Stated = {}
@@ -64,42 +70,51 @@ class Silence:
     def latent(self, inputs: Mapping[str, Any], now: int) -> Stated:
         """What inputs with latent timestamps state with every batch: whatever they bring later is later."""
         latent = [s for s in self.network.sources if s.timestamps == "latent" and not inputs[s.name]["ended"]]
-        return {s.name: dict.fromkeys(s.connector.shards(), now + 1) for s in latent}
+        return {s.name: {shard: {s.on: now + 1} for shard in s.connector.shards()} for s in latent}
 
     def _silent(
         self, record: Record, source: Source, speaking: Collection[tuple[str, str]]
     ) -> Iterator[tuple[str, Extremes]]:
         for shard, seen in record.shards.get(source.name, {}).items():
-            if not seen.ended and (source.name, shard) not in speaking:
+            if not seen.ended and not seen.gone and (source.name, shard) not in speaking:
                 yield shard, seen
 
-    def _state(self, found: Stated, source: Source, shard: str, seen: Extremes, idle: Idle, now: int) -> None:
-        tick = idle.statement(seen, now, source.on_type)
-        if tick > source.policy.low_water_mark(seen, source.on_type):
-            found.setdefault(source.name, {})[shard] = tick
+    def _state(
+        self, found: Stated, source: Source, track: Track, shard: str, seen: Extremes, idle: Idle, now: int
+    ) -> None:
+        known = source.extremes(track, seen)
+        tick = idle.statement(known, now, track.kind)
+        if tick > track.policy.low_water_mark(known, track.kind):
+            found.setdefault(source.name, {}).setdefault(shard, {})[track.mark] = tick
 
     def _marks(self, record: Record, stated: Stated) -> dict[str, dict[str, int]]:
         """The marks of all inputs, if shards stated this."""
-        return {
-            s.name: source_marks(
-                s,
-                {
-                    shard: replace(seen, stated=max(seen.stated, stated.get(s.name, {}).get(shard, seen.stated)))
-                    for shard, seen in record.shards.get(s.name, {}).items()
-                },
+        found = {}
+        for source in self.network.sources:
+            said = stated.get(source.name, {})
+            shards = record.shards.get(source.name, {})
+            found[source.name] = source_marks(
+                source, {shard: seen.merge(stating(source, said.get(shard, {}))) for shard, seen in shards.items()}
             )
-            for s in self.network.sources
-        }
+        return found
 
 
-def merged(first: Mapping[str, Mapping[str, int]], second: Mapping[str, Mapping[str, int]]) -> Stated:
-    """Both, by input and shard; of two values the larger.
+def stating(source: Source, marks: Mapping[str, int]) -> Extremes:
+    """A shard that states marks, and has delivered nothing."""
+    first = source.tracks[0].mark
+    others = {mark: Reach(stated=tick) for mark, tick in marks.items() if mark != first}
+    return Extremes(stated=marks.get(first, BEGINNING), others=others)
 
-    >>> merged({"a": {"0": 1}}, {"a": {"0": 3, "1": 2}})
-    {'a': {'0': 3, '1': 2}}
+
+def merged(first: Stated, second: Stated) -> Stated:
+    """Both, by input, shard and mark; of two values the larger.
+
+    >>> merged({"a": {"0": {"ts": 1}}}, {"a": {"0": {"ts": 3}, "1": {"ts": 2}}})
+    {'a': {'0': {'ts': 3}, '1': {'ts': 2}}}
     """
-    found: Stated = {name: dict(shards) for name, shards in first.items()}
+    found: Stated = {name: {shard: dict(marks) for shard, marks in shards.items()} for name, shards in first.items()}
     for name, shards in second.items():
-        own = found.setdefault(name, {})
-        own.update({shard: max(value, own.get(shard, value)) for shard, value in shards.items()})
+        for shard, marks in shards.items():
+            own = found.setdefault(name, {}).setdefault(shard, {})
+            own.update({mark: max(tick, own.get(mark, tick)) for mark, tick in marks.items()})
     return found

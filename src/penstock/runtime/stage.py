@@ -12,7 +12,6 @@ from dataclasses import asdict
 from typing import Any
 
 from penstock.algebra.box import Box, Marks
-from penstock.algebra.hidden import ENDED
 from penstock.algebra.ticks import BEGINNING, END
 from penstock.progress.extremes import NOTHING, Extremes
 from penstock.runtime.board import source_marks
@@ -58,6 +57,7 @@ def run_stage(job: Job, stage: int, bucket: int, batch: int, rows: Iterable[Row]
         "bucket": bucket,
         "wake": superbox.wake(),
         "needs": superbox.needs,
+        "hops": superbox.hops,
         "now": control.now,
     }
     yield note(OUTLET, bucket, sender, content)
@@ -84,7 +84,7 @@ def _known_marks(job: Job, stage: int, memo: dict[str, Any], notes: list[Row]) -
     for box in _producers(job, before=stage):
         known[box.name] = {
             a: BEGINNING if silent else min(said.get(box.name, {}).get(a, BEGINNING) for said in heard.values())
-            for a in (*box.progressing(0), ENDED)
+            for a in box.marked(0)
         }
     return known
 
@@ -95,10 +95,10 @@ def _source_marks(job: Job, memo: dict[str, Any], notes: list[Row]) -> dict[str,
         for source, seen in row.header["content"].get("shards", {}).items():
             known = shards.setdefault(source, {})
             for shard, extremes in seen.items():
-                before = Extremes(**known[shard]) if shard in known else NOTHING
-                known[shard] = asdict(before.merge(Extremes(**extremes)))
+                before = Extremes.from_json(known[shard]) if shard in known else NOTHING
+                known[shard] = asdict(before.merge(Extremes.from_json(extremes)))
     return {
-        s.name: source_marks(s, {k: Extremes(**e) for k, e in shards.get(s.name, {}).items()})
+        s.name: source_marks(s, {k: Extremes.from_json(e) for k, e in shards.get(s.name, {}).items()})
         for s in job.plan.network.sources
     }
 

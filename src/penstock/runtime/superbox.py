@@ -24,6 +24,7 @@ from penstock.operators.catalog import entry, holder, operator
 from penstock.plan.plan import Plan
 from penstock.runtime.board import BoxWork
 from penstock.runtime.control import Control
+from penstock.runtime.traces import Moment
 
 
 @dataclass(frozen=True)
@@ -67,6 +68,8 @@ class Superbox:
         self.leaving: dict[str, list[pa.Table]] = {}
         """Tuples that have reached an output, by the output's name."""
         self.work: dict[str, BoxWork] = {}
+        self.hops: dict[str, Moment] = {}
+        """When punctuation came to the boxes here, and when it left them."""
         self.needs: dict[str, list[tuple[int, str, int]]] = {}
         """What the boxes here wait for: (input, attribute, tick), by the box's name."""
 
@@ -100,6 +103,7 @@ class Superbox:
 
     def _punctuate(self, box: Stateful, marks: dict[str, Marks]) -> None:
         worker, inputs, late = self._holders[box.name], [marks[p.name] for p in box.inputs], box.late_port()
+        arrived = time.time_ns() // 1000
         with _Doing(self, box) as work:
             if box.name in self._entries:
                 for part, tuples in self._entries.pop(box.name).flush():
@@ -119,6 +123,7 @@ class Superbox:
                 if self._bucket and all(box.keys(slot) == () for slot in range(len(box.inputs))):
                     # A box without keys lives in bucket 0: here nothing ever leaves it, which holds nobody back.
                     marks[box.name] = dict.fromkeys(marks[box.name], END)
+        self.hops[box.name] = (arrived, time.time_ns() // 1000)
         for index, departing in results:
             self.push(Port(box, index), self._sequenced(Port(box, index), departing))
 

@@ -32,9 +32,10 @@ def culprits(network: Network, need: Need, shards: Mapping[str, Mapping[str, Ext
     found = []
     for source in network.sources:
         for shard, seen in shards.get(source.name, {}).items():
-            mark = source.policy.low_water_mark(seen, source.on_type)
-            marks = {s.name: {s.on: mark if s is source else END, ENDED: END} for s in network.sources}
-            if not met(network, need, marks):
+            if seen.gone:
+                continue
+            others = {s.name: {**{t.mark: END for t in s.tracks}, ENDED: END} for s in network.sources}
+            if not met(network, need, {**others, source.name: {**source.marks(seen), ENDED: END}}):
                 found.append((source, shard))
     return found
 
@@ -81,17 +82,18 @@ def _explained(network: Network, record: Record, need: Need) -> Waiting:
 
 def _blame(record: Record, source: Source, shard: str) -> str:
     seen = record.shards[source.name][shard]
-    mark = source.policy.low_water_mark(seen, source.on_type)
+    track = source.tracks[0]
+    mark = source.marks(seen)[track.mark]
     of_shard = f", shard '{shard}'" if len(record.shards[source.name]) > 1 else ""
     if seen.largest == BEGINNING and mark == BEGINNING:
         return f"input '{source.name}'{of_shard}, which has delivered nothing yet"
     silent = (record.now - seen.at) / 1_000_000 if seen.at else 0.0
     quiet = f", silent for {silent:.1f} s" if silent >= 1 else ""
-    return f"input '{source.name}'{of_shard}, which stands at {tick_text(mark, source.on_type)}{quiet}"
+    return f"input '{source.name}'{of_shard}, which stands at {_stands(source, seen)}{quiet}"
 
 
 def _release(blamed: list[tuple[Source, str]]) -> str:
-    speechless = sorted({source.name for source, _ in blamed if idle_of(source.policy) is None})
+    speechless = sorted({s.name for s, _ in blamed if not any(idle_of(t.policy) for t in s.tracks)})
     if not speechless:
         return "A tuple or punctuation beyond that releases it, or the clock does: the input has a policy for silence."
     named = " and ".join(f"'{name}'" for name in speechless)
@@ -99,3 +101,11 @@ def _release(blamed: list[tuple[Source, str]]) -> str:
         f"A tuple or punctuation beyond that, or the end of the input, releases it; with a policy for silence "
         f"(idle=pk.on_demand(...)) {named} would not hold it back."
     )
+
+
+def _stands(source: Source, seen: Extremes) -> str:
+    """How far a shard has come, on every attribute that it makes progress on."""
+    marks = source.marks(seen)
+    if len(marks) == 1:
+        return source.tracks[0].text(marks[source.tracks[0].mark])
+    return ", ".join(f"{track.attribute} {track.text(marks[track.mark])}" for track in source.tracks)

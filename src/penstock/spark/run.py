@@ -13,10 +13,14 @@ import pyarrow as pa
 from pyspark.errors.exceptions.captured import StreamingQueryException
 
 from penstock.errors import InternalError, PenstockError
+from penstock.progress.idle import Span
 from penstock.runtime.board import Board, Record
+from penstock.runtime.overdue import Failure
 from penstock.runtime.job import Job
+from penstock.runtime.leaving import request
 from penstock.runtime.outlet import Outlet
 from penstock.runtime.result import Result
+from penstock.runtime.traces import Trace
 from penstock.runtime.train import Row
 from penstock.runtime.waiting import Waiting
 from penstock.spark.carrier import unwrapped
@@ -40,6 +44,7 @@ class Run:
         self._failure: BaseException | None = None
         self._changed = threading.Condition()
         self._outlet = Outlet(job)
+        self._began = time.time_ns() // 1000
         self._query = start_query(get_session(master), job, to_the_end=to_the_end, commit=self._commit)
 
     @property
@@ -98,6 +103,22 @@ class Run:
     def waiting(self) -> list[Waiting]:
         """Who is waiting for whom: every box that holds something back, for which input and shard, and why."""
         return self.result.waiting()
+
+    def traces(self) -> list[Trace]:
+        """The way of the heartbeats and ETS of the last batches: every place, and how long they waited before it."""
+        return self.result.traces()
+
+    def failures(self, *, batch: Span = "1 minute") -> list[Failure]:
+        """What is overdue: shards of inputs declared with `overdue=`, and a batch not committed within that time."""
+        return self.result.failures(batch=batch, since=self._began)
+
+    def close_shard(self, source: str, shard: str) -> None:
+        """Close a shard that will not deliver any more, so that nobody waits for it: a link that was taken down.
+
+        It takes effect with the next batch, which runs even if nothing arrives. If the shard does deliver again, it is
+        open again, from where the input stands by then.
+        """
+        request(self._job, source, shard)
 
     def _commit(self, batch: int, notes: Iterable[Row]) -> None:
         try:

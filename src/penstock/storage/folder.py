@@ -107,6 +107,17 @@ class Folder:
                 raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
             return int(info.size)
 
+    def changed(self, name: str) -> int:
+        """When a file was last written, in microseconds since the epoch."""
+        with self._explained("read the file", name):
+            if self.local():
+                return os.stat(f"{self.path}/{name}").st_mtime_ns // 1000
+            system, base = _reach(self.path)
+            info = system.get_file_info(f"{base}/{name}")
+            if info.type == pafs.FileType.NotFound or info.mtime_ns is None:
+                raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
+            return int(info.mtime_ns) // 1000
+
     def read(self, name: str) -> pa.Buffer:
         """The content of a file; memory-mapped, so not copied, when the folder is local and the file not small."""
         with self._explained("read the file", name):
