@@ -53,7 +53,7 @@ def test_an_unknown_name_is_refused_with_those_that_exist() -> None:
     code, text = invoke("q5")
     assert code == 2
     assert "unknown benchmark 'q5'" in text
-    assert "one of q4, q7, q9, floor" in text
+    assert "one of q4, q7, q9, calls" in text
 
 
 def test_an_unknown_peer_is_refused_with_those_that_exist() -> None:
