@@ -80,3 +80,32 @@ def test_nothing_waits_before_the_first_tuple_and_after_the_end(batches: int, tm
     net = pk.Network("net")
     _input(net, "in", 1, 2).aggregate({"n": "count(*)"}, size=10).output("counts")
     assert _after(net, tmp_path, batches).waiting() == []
+
+
+@pytest.mark.parametrize(("how", "culprit", "target"), [("left", "slow", 8), ("anti", "slow", 8), ("full", "slow", 8)])
+def test_a_tuple_that_may_have_to_leave_alone_waits_for_the_other_side(
+    how: str, culprit: str, target: int, tmp_path: Path
+) -> None:
+    net = pk.Network("net")
+    fast, slow = _input(net, "fast", 5, 25, 45), _input(net, "slow", 1, 3, 7)
+    fast.join(slow, "l.k = r.k", on=("ts", "ts"), band=(1, 2), how=how, name="pairs").output("pairs")
+    found = {w.culprits: str(w) for w in _after(net, tmp_path, 2).waiting() if w.culprits}
+    #  5 meets what lies from 4 to 7
+    assert set(found) == {((culprit, "0"),)}
+    assert f"ts must reach {target}" in found[((culprit, "0"),)]
+
+
+def test_pairs_leave_at_once_so_an_inner_join_waits_for_nobody(tmp_path: Path) -> None:
+    net = pk.Network("net")
+    fast, slow = _input(net, "fast", 5, 25, 45), _input(net, "slow", 1, 3, 7)
+    fast.join(slow, "l.k = r.k", on=("ts", "ts"), band=(1, 2)).output("pairs")
+    assert _after(net, tmp_path, 2).waiting() == []
+
+
+def test_a_resampled_tuple_waits_until_its_window_is_complete(tmp_path: Path) -> None:
+    net = pk.Network("net")
+    fast, slow = _input(net, "fast", 5, 25, 45), _input(net, "slow", 1, 3, 7)
+    fast.resample(slow, {"n": "count(*)"}, on=("ts", "ts"), size=4, name="resampled").output("out")
+    (found,) = _after(net, tmp_path, 2).waiting()
+    assert (found.box, found.culprits) == ("resampled", (("slow", "0"),))
+    assert "ts must reach 10" in str(found)

@@ -78,6 +78,11 @@ class JoinOp(Holder):
                 if gone.alone is not None and gone.alone.num_rows:
                     yield 0, self._alone(side, gone.alone)
 
+    def needs(self, marks: Sequence[Marks]) -> Sequence[tuple[int, str, int]]:
+        # Pairs leave at once; only tuples that may have to leave alone wait, for the other side.
+        ticks = [(1 - side, held.next_alone()) for side, held in enumerate(self.sides)]
+        return [(other, self._box.on[other], tick) for other, tick in ticks if tick is not None]
+
     def _reached_by(self, side: int, tuples: pa.Table) -> list[Held]:
         """What is held of the other side and can meet fresh tuples."""
         if not tuples.num_rows:

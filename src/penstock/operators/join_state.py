@@ -73,6 +73,17 @@ class HeldSide:
             if (rows := sum(c.num_rows for c in self._chunks(s)))
         )
 
+    def next_alone(self) -> int | None:
+        """The first tick that the other side's mark must reach for a tuple to leave without a partner, if any waits."""
+        if not self._preserved:
+            return None
+        for segment in sorted(self._segments(), key=lambda s: s.low):
+            tuples = pa.concat_tables(self._chunks(segment))
+            alone = ~self._met(segment, tuples.num_rows)
+            if alone.any():
+                return int(min(self._until(tuples)[alone].min(), END - 1)) + 1
+        return None
+
     def reaching(self, first: int, last: int) -> list[Held]:
         """What can meet tuples of the other side from tick `first` to `last`."""
         found = []

@@ -127,6 +127,12 @@ class ResampleOp(Holder):
         self._keep_right(right, (before, left_mark), touched, frontiers, mark)
         self._slots.set_mark(max(before, left_mark))
 
+    def needs(self, marks: Sequence[Marks]) -> Sequence[tuple[int, str, int]]:
+        least = self._left.least()
+        if least is None or self._box.on[1] not in marks[1]:
+            return []
+        return [(1, self._box.on[1], min(least + self._size, END - 1) + 1)]
+
     def _dated(self, tuples: pa.Table, side: int) -> pa.Table:
         """Without those that have no time: they are near nothing."""
         column = tuples.column(self._box.on[side])

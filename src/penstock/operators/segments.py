@@ -81,6 +81,11 @@ class Segments:
         """What may lie from tick `low` to `high`: all tuples of the segments that reach into it."""
         return [chunk for segment in self._between(low, high) for chunk in self._chunks(segment)]
 
+    def least(self) -> int | None:
+        """The smallest tick of all, if there is any."""
+        first = min(self._between(None, None), key=lambda s: s.low, default=None)
+        return None if first is None else min(int(self.ticks(c).min()) for c in self._chunks(first))
+
     def sift(self, low: int, high: int, needed: Callable[[pa.Table], Mask]) -> int:
         """Keep only what is needed of the segments that reach into `low..high`; how many tuples were let go of."""
         gone = 0
