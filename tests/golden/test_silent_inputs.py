@@ -190,3 +190,19 @@ def test_a_shard_that_leaves_is_closed_when_it_is_overdue_and_may_come_back(run:
     assert story.culprits[3] == {("links", "east")}
     assert story.culprits[5] == {("links", "west")}
     assert story.late == {"links": [12]}
+
+
+def test_tuples_that_fail_every_predicate_still_carry_the_time(run: Runner) -> None:
+    """heartbeat.md 4.2, 4.3: what is seen before a filter, or before one that several queries share, moves them all."""
+    net = pk.Network("filters")
+    rows = [(3, "a"), (8, "b"), (12, "b"), (21, "b"), (33, "b")]
+    shared = net.source("in", pk.memory(rows, schema=SCHEMA, train=1)).where("link = 'a'")
+    shared.aggregate({"n": "count(*)"}, size=10, name="counts").output("counts")
+    shared.where("ts > 5").aggregate({"n": "count(*)"}, size=10, name="none").output("none")
+    marks: list[tuple[int, int, int]] = []
+    result = run(
+        net,
+        on_batch=lambda r: marks.append((r.outputs["counts"], r.marks["counts"]["ts"], r.marks["none"]["ts"])),
+    )
+    assert result["counts"].to_pylist() == [{"ts": 0, "n": 1}]
+    assert marks[:4] == [(0, 0, 0), (0, 0, 0), (1, 10, 10), (1, 20, 20)]
