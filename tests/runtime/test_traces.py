@@ -40,6 +40,7 @@ def run_script(tmp_path: Path, policy: Any, timestamps: str = "external") -> Res
 def test_a_trace_names_every_place_on_its_way_and_no_other(tmp_path: Path, policy: Any, kind: str) -> None:
     traces = run_script(tmp_path, policy).traces()
     assert [(t.id, t.kind, t.input, t.shard, t.states) for t in traces] == [
+        ("0.0", kind, "quiet", "0", "ts >= -4"),
         ("1.0", kind, "quiet", "0", "ts >= 7"),
         ("2.0", kind, "quiet", "0", "ts >= 20"),
         ("3.0", kind, "quiet", "0", "ts >= 33"),
@@ -47,7 +48,7 @@ def test_a_trace_names_every_place_on_its_way_and_no_other(tmp_path: Path, polic
     for trace in traces:
         assert [hop.place for hop in trace.hops] == ["intake", "counts", "most", "outlet"]
         assert all(hop.arrived <= hop.left for hop in trace.hops)
-    counts = traces[1].hops[1]
+    counts = traces[2].hops[1]
     assert (counts.tuples_in, counts.tuples_out) == (1, 2)
 
 

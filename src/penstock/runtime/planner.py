@@ -17,6 +17,7 @@ from typing import Any
 
 from penstock.connectors.base import Feed, Split
 from penstock.connectors.journal import FileJournal
+from penstock.progress.extremes import NOTHING
 from penstock.runtime import traces
 from penstock.runtime.allotment import Allotment
 from penstock.runtime.board import Board, Issued
@@ -94,6 +95,9 @@ class Planner:
         if not moved and not asked and not self._timed:
             return start
         record = self._board.latest()
+        if not record.shards:
+            # Before the first batch only the declaration knows of shards: those that do not deliver are silent.
+            record.shards = {name: dict.fromkeys(shards, NOTHING) for name, shards in start["shards"].items()}
         speaking = {
             (name, split.shard)
             for name in live
