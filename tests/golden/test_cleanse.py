@@ -25,8 +25,8 @@ def test_punctuation_releases_a_sort_and_the_slowest_stream_a_merge(run: Runner)
     """
     left     4 2 (p3) | 5 3 (p5) | 5 end          right   5 (p2) 2 | (p5) 9 (p6) | end
 
-    cleanse  2 (p3)   | 3 4 (p5) | 5 5 (end)
-    merge    (p2)     | 2 2 3 4 (p5) | 5 5 5 9 (end)
+    cleanse  2 (p3)   | 3 4 5 (p5) | 5 (end)
+    merge    2 2 (p2) | 3 4 5 5 (p5) | 5 9 (end)
     """
     net = pk.Network("cleansing")
     left, right = (
@@ -38,9 +38,9 @@ def test_punctuation_releases_a_sort_and_the_slowest_stream_a_merge(run: Runner)
     left.cleanse(by="k").output("by k")
     result = run(net)
     assert result["tidy"]["k"].to_pylist() == ["l2", "l3", "l4", "l5", "l5+"]
-    tidy: list[Any] = [(2, "l2"), ("p", 3), (3, "l3"), (4, "l4"), ("p", 5), (5, "l5"), (5, "l5+"), ("p", math.inf)]
+    tidy: list[Any] = [(2, "l2"), ("p", 3), (3, "l3"), (4, "l4"), (5, "l5"), ("p", 5), (5, "l5+"), ("p", math.inf)]
     assert elements(result, "tidy") == tidy
-    assert result["merged"]["k"].to_pylist() == ["l2", "r2", "l3", "l4", "l5", "l5+", "r5", "r9"]
+    assert result["merged"]["k"].to_pylist() == ["l2", "r2", "l3", "l4", "l5", "r5", "l5+", "r9"]
     assert [e[1] for e in elements(result, "merged") if e[0] == "p"] == [2, 5, math.inf]
     assert sorted(result["by k"]["k"].to_pylist()) == sorted(result["tidy"]["k"].to_pylist())
     assert result.record().boxes["tidy"].held_rows == 0

@@ -46,6 +46,7 @@ class Bench:
         marks = [{**dict.fromkeys(p.progressing, m), ENDED: ended} for p, m in zip(self.box.inputs, given, strict=True)]
         tables = [table for _, table in operator.punctuate(marks, 0)]
         self.stated, self.released = operator.output_marks(marks), operator.released
+        self.needs = operator.needs(marks)
         self.leaving = tables[0] if tables else None
         return [tuple(row.values())[: len(self.columns)] for table in tables for row in table.to_pylist()]
 
@@ -63,25 +64,24 @@ def two() -> Bench:
     return Bench(pk.merge(*(net.source(name, pk.memory([], schema=SCHEMA)) for name in ("left", "right"))))
 
 
-def test_tuples_leave_in_order_when_the_mark_has_passed_them() -> None:
+def test_tuples_leave_in_order_when_the_mark_has_reached_them() -> None:
     bench = one()
-    assert bench.batch([(7, "a"), (3, "b"), (9, "c"), (3, "d")], mark=7) == [(3, "b"), (3, "d")]
-    assert bench.waiting() == [7, 9]
-    # The tuple at the mark waits: a tie may follow.
-    assert bench.batch([(7, "e")], mark=8) == [(7, "a"), (7, "e")]
+    assert bench.batch([(8, "a"), (3, "b"), (9, "c"), (3, "d")], mark=7) == [(3, "b"), (3, "d")]
+    assert bench.waiting() == [8, 9]
+    assert bench.batch([(7, "e")], mark=8) == [(7, "e"), (8, "a")]
     assert bench.leaving[SEQ].to_pylist() == [0, 1]
-    assert bench.leaving[ARRIVED].to_pylist() == [1, 2]
+    assert bench.leaving[ARRIVED].to_pylist() == [2, 1]
     assert bench.batch([(8, "f")], mark=END, ended=END) == [(8, "f"), (9, "c")]
     assert (bench.waiting(), bench.released) == ([], 2)
 
 
-def test_exactly_what_no_mark_has_passed_waits() -> None:
+def test_exactly_what_no_mark_has_reached_waits() -> None:
     bench, all_ticks, rng = one(), [], np.random.default_rng(2)
     for mark in (BEGINNING, -3000, -3000, 0, 5, 1024, 1025, 90_000, 10**15):
         rows = [(int(t), "x") for t in rng.integers(min(max(mark, -5000), 190_000), 200_000, 20)]
         all_ticks += [t for t, _ in rows]
         bench.batch(rows, mark=mark)
-        assert bench.waiting() == sorted(t for t in all_ticks if t >= mark)
+        assert bench.waiting() == sorted(t for t in all_ticks if t > mark)
 
 
 def test_before_any_mark_all_wait() -> None:
@@ -90,11 +90,29 @@ def test_before_any_mark_all_wait() -> None:
     assert bench.batch(mark=END) == [(-(2**63), "a"), (2**63 - 1, "b")]
 
 
-def test_ties_leave_in_order_of_input_then_of_arrival() -> None:
+def test_ties_of_a_batch_leave_in_order_of_input_then_of_arrival() -> None:
     bench = two()
-    assert bench.batch([(5, "l1")], [(5, "r1")], mark=5) == []
-    assert bench.batch([(5, "l2")], [(5, "r2"), (4, "r0")], mark=(6, 5)) == [(4, "r0")]
+    assert bench.batch([(5, "l1")], [(5, "r1")], mark=4) == []
+    assert bench.batch([(5, "l2")], [(5, "r2"), (4, "r0")], mark=4) == [(4, "r0")]
     assert bench.batch([], [(5, "r3")], mark=(9, 6)) == [(5, "l1"), (5, "l2"), (5, "r1"), (5, "r2"), (5, "r3")]
+
+
+def test_simultaneous_tuples_are_not_held_back() -> None:
+    """One at the mark of all inputs leaves at once; its ties leave when they come, of whichever input."""
+    bench = two()
+    assert bench.batch([(5, "l1"), (6, "l2")], [(5, "r1")], mark=(6, 5)) == [(5, "l1"), (5, "r1")]
+    assert bench.waiting() == [6]
+    assert bench.batch([], [(5, "r2")], mark=(6, 5)) == [(5, "r2")]
+    assert bench.batch([(6, "l3")], [(6, "r3")], mark=(6, 6)) == [(6, "l2"), (6, "l3"), (6, "r3")]
+    assert bench.waiting() == []
+
+
+def test_it_waits_for_the_mark_to_reach_the_smallest_tuple() -> None:
+    bench = two()
+    bench.batch([(5, "l1"), (9, "l2")], [], mark=(9, 4))
+    assert bench.needs == [(0, "ts", 5), (1, "ts", 5)]
+    bench.batch([], [], mark=(9, 9))
+    assert bench.needs == []
 
 
 def test_the_slowest_input_decides() -> None:
@@ -111,7 +129,7 @@ def test_ties_of_segments_of_different_lengths_leave_as_they_came() -> None:
     bench = one()
     bench.batch([(50, "first"), (900_000, "far")], mark=0)
     bench.batch([(50, "second")], mark=0)
-    assert bench.batch([(50, "third")], mark=51) == [(50, "first"), (50, "second"), (50, "third")]
+    assert bench.batch([(50, "third")], mark=50) == [(50, "first"), (50, "second"), (50, "third")]
 
 
 def test_waiting_tuples_are_not_rewritten() -> None:

@@ -15,7 +15,7 @@ from penstock.errors import QueryError
 
 @dataclass(frozen=True)
 class Cleanse(Stateful):
-    """A sort that punctuation unblocks (oop.md 5.5): tuples leave in order of `on` when the mark has passed them."""
+    """A sort that punctuation unblocks (oop.md 5.5): tuples leave in order of `on` when the mark has reached them."""
 
     on: str
     by: tuple[str, ...] = ()

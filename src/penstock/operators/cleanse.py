@@ -1,7 +1,8 @@
 """Cleanse and Merge: a sort that punctuation releases (oop.md 5.5), of one stream or of several.
 
-Keeps the tuples that no low-water mark has passed yet, in slots by time segment. When the mark passes a tuple, it
-leaves: in order of `on`, ties in order of (input, arrival). Tuples at the mark itself wait, since ties may follow.
+Keeps the tuples that no low-water mark has reached yet, in slots by time segment. When the marks of all inputs have
+reached a tuple, it leaves: in order of `on`, ties of a batch in order of (input, arrival). A tuple at the mark itself
+does not wait for the ties that may follow it: they keep the order as well (ets.md 4.1, the relaxed `more`).
 """
 
 from __future__ import annotations
@@ -92,10 +93,10 @@ class CleanseOp(Holder):
         arrived = self._number()
         due = self._release(mark) if mark > before else []
         if arrived is not None:
-            passed = self._passed(arrived, mark)
-            due.append(arrived if passed.all() else arrived.filter(pa.array(passed)))
-            if not passed.all():
-                self._keep(arrived if not passed.any() else arrived.filter(pa.array(~passed)))
+            reached = self._reached(arrived, mark)
+            due.append(arrived if reached.all() else arrived.filter(pa.array(reached)))
+            if not reached.all():
+                self._keep(arrived if not reached.any() else arrived.filter(pa.array(~reached)))
         self._slots.set_mark(max(mark, before))
         if arrived is not None or due:
             self._ledger.save(self._slots)
@@ -109,9 +110,8 @@ class CleanseOp(Holder):
         return {**stated, **held, **end_of(marks)}
 
     def needs(self, marks: Sequence[Marks]) -> Sequence[tuple[int, str, int]]:
-        # Ties may follow, so the mark must pass the smallest tuple that waits, not only reach it.
         least = self._ledger.least(self._box.on)
-        return [(slot, self._box.on, least + 1) for slot in range(len(marks))] if least != END else []
+        return [(slot, self._box.on, least) for slot in range(len(marks))] if least != END else []
 
     def _number(self) -> pa.Table | None:
         """What has arrived, input by input, with its place in the order of ties in the place of `SEQ`."""
@@ -126,22 +126,22 @@ class CleanseOp(Holder):
         return pa.concat_tables(tables) if tables else None
 
     def _release(self, mark: int) -> list[pa.Table]:
-        """What waits below the mark; of the segment in which the mark lies, the rest waits on."""
+        """What waits up to the mark; of the segment in which the mark lies, the rest waits on."""
         due = []
         for slot in sorted(self._ledger.lowest):
             start, stop = self._segments.span(slot)
-            if start >= mark:
+            if start > mark:
                 continue
             tuples = pa.concat_tables(self._slots.chunks(slot, TUPLES))
-            passed = np.ones(tuples.num_rows, bool) if stop <= mark else self._passed(tuples, mark)
-            if not passed.any():
+            reached = np.ones(tuples.num_rows, bool) if stop <= mark else self._reached(tuples, mark)
+            if not reached.any():
                 continue
-            due.append(tuples if passed.all() else tuples.filter(pa.array(passed)))
-            if passed.all():
+            due.append(tuples if reached.all() else tuples.filter(pa.array(reached)))
+            if reached.all():
                 self._slots.drop(slot)
                 del self._ledger.lowest[slot]
                 continue
-            rest = tuples.filter(pa.array(~passed)).combine_chunks()
+            rest = tuples.filter(pa.array(~reached)).combine_chunks()
             self._slots.replace(slot, TUPLES, rest)
             self._ledger.note(slot, rest, self._box.shared)
         return due
@@ -169,8 +169,9 @@ class CleanseOp(Holder):
         leaving = tuples.select([*self._columns, ARRIVED]).take(pa.array(order))
         return leaving.append_column(SEQ, pa.array(seq))
 
-    def _passed(self, tuples: pa.Table, mark: int) -> Mask:
-        return np.ones(tuples.num_rows, bool) if mark == END else self._ticks(tuples) < mark
+    def _reached(self, tuples: pa.Table, mark: int) -> Mask:
+        # The smallest tick there is stands for "nothing is known yet": it reaches nothing.
+        return np.zeros(tuples.num_rows, bool) if mark == BEGINNING else self._ticks(tuples) <= mark
 
     def _ticks(self, tuples: pa.Table) -> Numbers:
         ticks: Numbers = pc.fill_null(to_ticks(tuples.column(self._box.on)), BEGINNING).to_numpy()
