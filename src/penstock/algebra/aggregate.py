@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import ClassVar
 
 import pyarrow as pa
@@ -11,6 +12,7 @@ import pyarrow as pa
 from penstock.algebra.aggregation import Aggregation
 from penstock.algebra.box import Marks, Stateful
 from penstock.algebra.hidden import SEQ, end_of
+from penstock.algebra.joint import JointUse, joint_use
 from penstock.algebra.ticks import span_text
 from penstock.algebra.window import Window
 
@@ -35,6 +37,11 @@ class Aggregate(Stateful):
     @property
     def on_type(self) -> pa.DataType:
         return self.inputs[0].schema.field(self.on).type
+
+    @cached_property
+    def joint(self) -> JointUse | None:
+        """How it can use joint punctuation, if its input may state any."""
+        return joint_use(self.inputs[0], self.on, self.by)
 
     def schema(self, port: int) -> pa.Schema:
         source = self.inputs[0].schema

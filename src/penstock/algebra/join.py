@@ -65,6 +65,11 @@ class Join(Stateful):
         """The sides whose tuples leave, each once, when no partner can come any more."""
         return {"left": (0,), "anti": (0,), "right": (1,), "full": (0, 1)}.get(self.how, ())
 
+    @property
+    def joint(self) -> bool:
+        """Whether joint punctuation can be stated: every result is a pair, and shows both of its times."""
+        return self.how == "inner" and self.stated == "pair"
+
     def kind_of(self, side: int) -> pa.DataType:
         """The type of a side's progressing attribute."""
         return (self.pairing.left, self.pairing.right)[side].field(self.on[side]).type

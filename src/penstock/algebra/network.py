@@ -12,6 +12,7 @@ from functools import cached_property
 
 from penstock.algebra.box import Box, Marks, Output, Port, Source
 from penstock.algebra.hidden import ENDED
+from penstock.algebra.joint import joint_marks
 from penstock.algebra.ticks import BEGINNING
 from penstock.errors import InternalError, QueryError
 
@@ -31,6 +32,8 @@ class Network:
 
     name: str
     boxes: tuple[Box, ...]
+    joint: frozenset[str] = frozenset()
+    """The ports, by name, whose joint punctuation somebody uses."""
 
     @cached_property
     def sources(self) -> tuple[Source, ...]:
@@ -64,12 +67,12 @@ class Network:
         inputs = [marks[p.name] for p in box.inputs]
         for index in range(len(box.ports)):
             port = Port(box, index)
-            if port.name in marks:
-                continue
-            if isinstance(box, Source) and box.name in marks:
-                marks[port.name] = {ENDED: marks[box.name].get(ENDED, BEGINNING)}
-            else:
-                marks[port.name] = box.progress(index, inputs)
+            if port.name not in marks:
+                late_or_broken = isinstance(box, Source) and box.name in marks
+                ended = {ENDED: marks[box.name].get(ENDED, BEGINNING)} if late_or_broken else {}
+                marks[port.name] = ended or box.progress(index, inputs)
+            if port.name in self.joint:
+                marks[port.name] = {**marks[port.name], **joint_marks(box, index, inputs)}
 
     def check(self) -> None:
         """The invariants that every network keeps, built by hand or rewritten by a rule."""

@@ -52,8 +52,7 @@ class AggregateOp(Holder):
     def punctuate(self, marks: Sequence[Marks], now: int) -> Departures:
         window = self._box.window
         mark, before = marks[0][self._box.on], self._slots.get_mark()
-        arrived = {part: _gathered(part, tables) for part, tables in self._arrived.items()}
-        self._arrived = {}
+        arrived = self._take()
         if mark > before:
             # Python integers do not overflow, so the infinities need no special case here.
             first, last = window.last_closed(before) + 1, window.last_closed(mark)
@@ -81,15 +80,23 @@ class AggregateOp(Holder):
 
     def _close(self, arrived: dict[str, pa.Table], first: int, last: int) -> pa.Table | None:
         """The results of the windows first..last that hold any tuple."""
-        window = self._box.window
-        closing = [p for p in self._slots.numbers() if window.first_of_pane(p) <= last]
+        closing = [p for p in self._slots.numbers() if self._box.window.first_of_pane(p) <= last]
+        return self._closed(self._gathered(closing, arrived), first, last)
+
+    def _gathered(self, closing: Sequence[int], arrived: dict[str, pa.Table]) -> dict[str, pa.Table]:
+        """What some panes hold, and what arrived, by part."""
         tables: dict[str, pa.Table] = {}
         for part in self._parts:
             chunks = [c for p in closing for c in self._slots.chunks(p, part)]
             chunks += [arrived[part]] if part in arrived else []
             if chunks:
                 tables[part] = pa.concat_tables(chunks)
-        if PARTIAL not in tables:
+        return tables
+
+    def _closed(self, tables: dict[str, pa.Table], first: int, last: int) -> pa.Table | None:
+        """The results of the windows first..last of rows."""
+        window = self._box.window
+        if PARTIAL not in tables or not tables[PARTIAL].num_rows:
             return None
         # Clamp the infinities to what the data can reach, so that window numbers fit into 64 bits.
         panes = pc.min_max(tables[PARTIAL].column(PANE))
@@ -143,6 +150,11 @@ class AggregateOp(Holder):
         rows = f"SELECT {spread} AS {quote(WINDOW)}, * EXCLUDE ({pane}) FROM {table}"
         return f"SELECT DISTINCT * FROM ({rows})" if distinct else rows
 
+    def _take(self) -> dict[str, pa.Table]:
+        """What has arrived, by part."""
+        arrived, self._arrived = self._arrived, {}
+        return {part: _in_one(part, tables) for part, tables in arrived.items()}
+
     def _still_needed(self, part: str, tuples: pa.Table, last: int) -> pa.Table:
         """Without the panes whose last window has closed; their tuples are released."""
         panes = tuples.column(PANE).to_numpy()
@@ -195,7 +207,7 @@ def _floor_division(dividend: str, divisor: int) -> str:
     return f"(({dividend} - ((({dividend}) % {divisor} + {divisor}) % {divisor})) // {divisor})"
 
 
-def _gathered(part: str, tables: list[pa.Table]) -> pa.Table:
+def _in_one(part: str, tables: list[pa.Table]) -> pa.Table:
     """What arrived of a part; whole tuples in order of arrival, which the order of chunks keeps from then on."""
     return in_arrival_order(tables).drop_columns([SEQ]) if part == WHOLE else pa.concat_tables(tables)
 

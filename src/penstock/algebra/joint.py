@@ -1,0 +1,124 @@
+"""Joint punctuation: the pair (b_l, b_r), of a join's results, says that each later one has `l >= b_l` or `r >= b_r`.
+
+```
+ r  │ . . . . . ┊ later          a pair leaves when the later of its tuples arrives: that one is not below the
+    │ . . . . . ┊ later          low-water mark of its own input, b_l or b_r. The band does not matter, so the pair
+ b_r├┄┄┄┄┄┄┄┄┄┄┄┄ later          is known earlier than what each attribute alone can reach (oop.md 7)
+    │   done    ┊ later
+    └───────────b_l──── l
+```
+
+The two marks travel beside those of single attributes, as hidden ones. A side goes by several names where a Map
+computes several attributes of it: if `l >= b` then `f(l) >= f(b)` for every f that never decreases, so any name of the
+one side makes a pair with any name of the other. They follow from the marks of the join's inputs by rules alone,
+wherever those are known: nothing is sent from stage to stage for them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from penstock.algebra.assume import Assume
+from penstock.algebra.box import Box, Filter, Map, Marks, Output, Port, Union
+from penstock.algebra.dedupe import Dedupe
+from penstock.algebra.join import Join
+from penstock.algebra.table_join import TableJoin
+from penstock.algebra.ticks import BEGINNING
+
+_PREFIX: Final = "#joint:"
+_SIDES: Final = (0, 1)
+
+
+def joint_mark(side: int, attribute: str) -> str:
+    """The name of a joint mark, of an attribute that stands for one side of the pairs.
+
+    >>> joint_mark(0, "l_ts")
+    '#joint:0:l_ts'
+    """
+    return f"{_PREFIX}{side}:{attribute}"
+
+
+def joint_marks(box: Box, port: int, inputs: Sequence[Marks]) -> dict[str, int]:
+    """The joint marks of an output port, given all marks of every input; none where it cannot state any.
+
+    Boxes that let tuples go in the batch in which these come keep them; boxes that hold tuples back lose them.
+    """
+    match box:
+        case Join() if box.joint:
+            names = [(side, name) for name, side, column in box.columns if column == box.on[side]]
+            return {joint_mark(side, name): inputs[side][box.on[side]] for side, name in names}
+        case Filter() | Output() | Dedupe():
+            return _of(inputs[0])
+        case Assume() if port != Assume.LATE:
+            return _of(inputs[0])
+        case Map():
+            return {
+                joint_mark(side, name): how.apply(inputs[0][joint_mark(side, attribute)])
+                for name, attribute, how in box.carried
+                for side in _SIDES
+                if joint_mark(side, attribute) in inputs[0]
+            }
+        case TableJoin():
+            return {_renamed(mark, box): tick for mark, tick in _of(inputs[0]).items()}
+        case Union():
+            shared = [mark for mark in _of(inputs[0]) if all(mark in marks for marks in inputs)]
+            return {mark: min(marks[mark] for marks in inputs) for mark in shared}
+    return {}
+
+
+@dataclass(frozen=True)
+class JointUse:
+    """How an Aggregate can use joint punctuation: its window is on one side of the pairs, a column of `by` the other.
+
+    A group leaves once the window's end has been reached on the one side and its value of `column` passed on the other.
+    """
+
+    own: str
+    """The mark of the window's attribute."""
+    other: str
+    """The mark of `column`."""
+    column: str
+
+
+def joint_use(port: Port, on: str, by: Sequence[str]) -> JointUse | None:
+    """How a window on `on`, in groups of `by`, can use the joint punctuation of a stream; None if it cannot."""
+    stated = _stated(port, {})
+    for side in _SIDES:
+        if joint_mark(side, on) in stated:
+            for column in by:
+                if joint_mark(1 - side, column) in stated:
+                    return JointUse(joint_mark(side, on), joint_mark(1 - side, column), column)
+    return None
+
+
+def joint_names(port: Port) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The attributes that stand for each side of the pairs of a stream, for explain."""
+    stated = _stated(port, {})
+    left, right = (tuple(m.removeprefix(p) for m in stated if m.startswith(p)) for p in map(_side, _SIDES))
+    return left, right
+
+
+def _stated(port: Port, known: dict[str, dict[str, int]]) -> Mapping[str, int]:
+    """The joint marks that a port could state, whatever their values."""
+    if port.name not in known:
+        inputs = []
+        for upstream in port.box.inputs:
+            nothing = dict.fromkeys(upstream.box.marked(upstream.index), BEGINNING)
+            inputs.append({**nothing, **_stated(upstream, known)})
+        known[port.name] = joint_marks(port.box, port.index, inputs)
+    return known[port.name]
+
+
+def _of(marks: Marks) -> dict[str, int]:
+    return {mark: tick for mark, tick in marks.items() if mark.startswith(_PREFIX)}
+
+
+def _side(side: int) -> str:
+    return joint_mark(side, "")
+
+
+def _renamed(mark: str, box: TableJoin) -> str:
+    side = _SIDES[mark.startswith(_side(1))]
+    return joint_mark(side, box.name_of(mark.removeprefix(_side(side))))
