@@ -94,6 +94,10 @@ class Box(ABC):
         """The output by which tuples leave that came too late for the box, if it has one."""
         return self.ports.index("late") if "late" in self.ports else None
 
+    def delivers(self, port: int) -> bool:
+        """Whether what leaves by a port is what the box is there for, and counts as its results."""
+        return port != self.late_port()
+
     @abstractmethod
     def required(self, port_columns: Sequence[frozenset[str]]) -> tuple[frozenset[str], ...]:
         """The columns needed of every input when these columns of the outputs are needed."""

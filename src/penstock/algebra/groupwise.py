@@ -2,7 +2,8 @@
 
 ```
                  a window starts at                                and closes when
- Periodic        w * advance                                       the low-water mark has reached its end, or
+ Periodic        w * advance                                       the low-water mark has reached its end, of the
+                                                                   stream or of the group (policies with by=), or
                  first + w * advance  (origin="first")             the frontier of the group has (assuming=), or
  Opening         the value of every tuple of a predicate           the group has that many tuples (Tup#),
                                                                    at the latest after the timeout
@@ -68,9 +69,13 @@ class GroupwiseAggregate(Stateful):
     """In microseconds."""
     partial: bool = False
     """Whether windows of tuples that are not full leave at the end of the input."""
+    paced: tuple[str, ...] = ()
+    """The columns of `by` whose groups make progress of their own: the second input brings their low-water marks."""
 
     kind: ClassVar[str] = "aggregate"
     LATE: ClassVar[int] = 1
+    MARKS: ClassVar[str] = "marks"
+    """The part of its traffic with the marks of groups."""
 
     @property
     def ports(self) -> tuple[str, ...]:
@@ -109,7 +114,11 @@ class GroupwiseAggregate(Stateful):
 
     def keys(self, slot: int) -> tuple[str, ...]:
         # The frontier of a coarser group closes the windows of all its finer ones, so these stay together.
-        return self.by if self.assuming is None else self.assuming.by
+        coarser = self.paced or (None if self.assuming is None else self.assuming.by)
+        return self.by if coarser is None else coarser
+
+    def slot_of(self, part: str) -> int:
+        return int(part == self.MARKS)
 
     @property
     def partition(self) -> tuple[str, ...]:
@@ -145,7 +154,8 @@ class GroupwiseAggregate(Stateful):
         used |= {SEQ} if self.numbered or self.assuming is not None or self.aggregation.called else set()
         used |= set(self.windows.predicate.columns) if isinstance(self.windows, Opening) else set()
         used = used - {TUPLE_NUMBER} if self.numbered else used | {self.on}
-        return (frozenset(used).union(*port_columns[self.LATE :]),)
+        tuples = frozenset(used).union(*port_columns[self.LATE :])
+        return (tuples, frozenset((self.on, *self.paced))) if self.paced else (tuples,)
 
     def describe(self) -> str:
         calls = ", ".join(f"{name}={text}" for name, text in self.outputs)
@@ -153,6 +163,7 @@ class GroupwiseAggregate(Stateful):
         parts.append(self.windows.describe(self.on_type))
         by = f" by {', '.join(self.by)}" if self.by else ""
         closed = [self.assuming.describe()] if self.assuming is not None else []
+        closed += [f"each group of {', '.join(self.paced)} by its own mark"] if self.paced else []
         closed += [f"timeout {span_text(self.timeout, pa.timestamp('us'))}"] if self.timeout is not None else []
         closed += ["partial windows too"] if self.partial else []
         return ", ".join([*parts[:-1], parts[-1] + by, *closed])

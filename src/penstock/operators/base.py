@@ -70,6 +70,10 @@ class Holder(ABC):
         """What it waits for, as (input, attribute, tick that the low-water mark must reach); the next of each input."""
         return ()
 
+    def behind(self) -> str | None:
+        """Which part of its input is furthest behind, in words, where the box itself makes the difference."""
+        return None
+
     def open_windows(self, marks: Sequence[Marks]) -> int:
         """How many results wait for punctuation, where that can be said."""
         return 0

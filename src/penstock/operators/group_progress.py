@@ -1,4 +1,4 @@
-"""How far every group has come, by what tells it: the low-water mark, the order of arrival, or the count of tuples.
+"""How far every group has come, by what tells it: low-water marks, the order of arrival, or the count of tuples.
 
 What a group has *reached* is the smallest tick that may still come in it. Each kind keeps its own table of what it must
 remember of groups; the origins of windows that start with a group's first value are another one.
@@ -36,6 +36,10 @@ class GroupProgress(ABC):
     def take(self, tuples: pa.Table, groups: Numbers) -> tuple[Numbers, Mask]:
         """Tuples arrive, in this order: the tick of each, and which of them are out of order."""
 
+    def reach(self, mark: int) -> None:
+        """Learn the low-water mark of the stream, and what else the batch says of groups."""
+        return
+
     def kept(self) -> pa.Table:
         """The groups' table, to be kept."""
         return pa.table({})
@@ -50,6 +54,45 @@ class MarkProgress(GroupProgress):
 
     def take(self, tuples: pa.Table, groups: Numbers) -> tuple[Numbers, Mask]:
         return to_ticks(tuples.column(self._on)).to_numpy(), np.zeros(len(groups), bool)
+
+    def reach(self, mark: int) -> None:
+        self.reached[:] = mark
+
+
+class MarkedProgress(GroupProgress):
+    """A group has reached the low-water mark of the stream, or its own if that is further.
+
+    Keeps the marks of groups that are ahead of the stream.
+    """
+
+    part: ClassVar[str] = "marks"
+
+    def __init__(
+        self, box: GroupwiseAggregate, groups: Groups, stored: pa.Table | None, said: pa.Table | None, mark: int
+    ) -> None:
+        self._on = box.on
+        fields = [box.inputs[0].schema.field(name) for name in box.paced]
+        nothing = pa.schema([*fields, pa.field(VALUE, pa.int64())]).empty_table()
+        stored, said = (table if table is not None else nothing for table in (stored, said))
+        self._owners, (self._owner_of, known, fresh) = number([groups.keys, stored, said], box.paced)
+        before = np.full(self._owners.count, BEGINNING, np.int64)
+        before[known] = stored.column(VALUE).to_numpy()
+        self._marks = before.copy()
+        np.maximum.at(self._marks, fresh, said.column(VALUE).to_numpy())
+        self._stream = mark
+        self.reached = np.maximum(before[self._owner_of], mark)
+
+    def take(self, tuples: pa.Table, groups: Numbers) -> tuple[Numbers, Mask]:
+        # Whoever is below the mark of its group was late already where the marks are made.
+        return to_ticks(tuples.column(self._on)).to_numpy(), np.zeros(len(groups), bool)
+
+    def reach(self, mark: int) -> None:
+        self._stream = mark
+        self.reached = np.maximum(self._marks[self._owner_of], mark)
+
+    def kept(self) -> pa.Table:
+        ahead = np.flatnonzero(self._marks > self._stream)
+        return pa.table(dict(self._owners.columns(ahead)) | {VALUE: self._marks[ahead]})
 
 
 class OrderProgress(GroupProgress):

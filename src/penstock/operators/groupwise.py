@@ -14,13 +14,15 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from penstock.algebra.box import Marks
 from penstock.algebra.groupwise import GroupwiseAggregate, Periodic
 from penstock.algebra.hidden import SEQ, carried, has_ended
-from penstock.algebra.ticks import BEGINNING, END
+from penstock.algebra.ticks import BEGINNING, END, to_ticks
 from penstock.operators.base import Departures, Holder, Slots
 from penstock.operators.bubble import in_arrival_order
+from penstock.operators.group_progress import VALUE
 from penstock.operators.group_state import GroupState
 from penstock.operators.groupwise_round import Round
 
@@ -31,17 +33,20 @@ class GroupwiseEntry:
     """Sends the tuples themselves: who is late, or which number a tuple has, only their group as a whole can tell."""
 
     def __init__(self, box: GroupwiseAggregate, needed: Sequence[frozenset[str]]) -> None:
-        (required,) = box.required(needed)
-        self._columns = [name for name in box.inputs[0].schema.names if name in required]
-        self._gathered: list[pa.Table] = []
+        self._columns = [
+            [name for name in port.schema.names if name in required]
+            for port, required in zip(box.inputs, box.required(needed), strict=True)
+        ]
+        self._gathered: tuple[list[pa.Table], ...] = tuple([] for _ in box.inputs)
 
     def process(self, slot: int, tuples: pa.Table) -> None:
-        self._gathered.append(tuples.select([*self._columns, *carried(tuples)]))
+        self._gathered[slot].append(tuples.select([*self._columns[slot], *carried(tuples)]))
 
     def flush(self) -> Iterator[tuple[str, pa.Table]]:
-        gathered, self._gathered = self._gathered, []
-        if gathered:
-            yield TUPLES, pa.concat_tables(gathered)
+        for part, gathered in zip((TUPLES, GroupwiseAggregate.MARKS), self._gathered, strict=False):
+            if gathered:
+                yield part, pa.concat_tables(gathered)
+                gathered.clear()
 
 
 class GroupwiseOp(Holder):
@@ -53,18 +58,20 @@ class GroupwiseOp(Holder):
         self._state = GroupState(slots, box.keys(0))
         self._ordered = SEQ in box.required(needed)[0]
         self._arrived: list[pa.Table] = []
+        self._said: list[pa.Table] = []
         self.released = 0
 
     def receive(self, part: str, tuples: pa.Table) -> None:
-        self._arrived.append(tuples)
+        (self._arrived if part == TUPLES else self._said).append(tuples)
 
     def punctuate(self, marks: Sequence[Marks], now: int) -> Departures:
-        tuples = self._gathered()
+        tuples, said = self._gathered(), self._heard()
         ended, mark, before = has_ended(marks[0]), marks[0].get(self._box.on, BEGINNING), self._slots.get_mark()
         mark = max(mark, before)
-        due = self._due(tuples, mark, now, ended=ended)
+        due = self._due(tuples, said, mark, now, ended=ended)
         if due:
-            yield from self._round(Round(self._box, self._state, due, tuples, before), tuples, mark, now, ended)
+            found = Round(self._box, self._state, due, tuples, said, before)
+            yield from self._round(found, tuples, mark, now, ended)
         if ended:
             self._state.clear()
         elif due:
@@ -142,8 +149,18 @@ class GroupwiseOp(Holder):
             return None
         return in_arrival_order(tables) if self._ordered else pa.concat_tables(tables)
 
-    def _due(self, tuples: pa.Table | None, mark: int, now: int, *, ended: bool) -> list[int]:
-        """The slots that tuples come to, or in which something waits for the mark or the clock to pass."""
+    def _heard(self) -> pa.Table | None:
+        """What is said of groups: their columns, and `VALUE`."""
+        said, self._said = [table for table in self._said if table.num_rows], []
+        if not said:
+            return None
+        whole = pa.concat_tables(said)
+        # A mark that an expression has no value for says nothing.
+        whole = whole.filter(pc.is_valid(whole.column(self._box.on)))
+        return whole.select(list(self._box.paced)).append_column(VALUE, to_ticks(whole.column(self._box.on)))
+
+    def _due(self, tuples: pa.Table | None, said: pa.Table | None, mark: int, now: int, *, ended: bool) -> list[int]:
+        """The slots that tuples or marks come to, or in which something waits for the mark or the clock to pass."""
         accounts = self._state.ledger.accounts
         if ended:
             due = {slot for slot in self._slots.numbers() if slot != BEGINNING}
@@ -155,8 +172,9 @@ class GroupwiseOp(Holder):
                 for slot, account in accounts.items()
                 if (by_mark and account.due <= mark) or (wake is not None and account.opened < now - wake)
             }
-        arriving = np.unique(self._state.slots_of(tuples)).tolist() if tuples is not None else []
-        return sorted(due.union(arriving))
+        for table in (tuples, said):
+            due.update(np.unique(self._state.slots_of(table)).tolist() if table is not None else ())
+        return sorted(due)
 
     def _late(self, tuples: pa.Table) -> pa.Table:
         names = [name for name in self._box.schema(self._box.LATE).names if name in tuples.column_names]

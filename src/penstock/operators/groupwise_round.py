@@ -20,7 +20,14 @@ from penstock.algebra.ticks import BEGINNING, END, from_ticks
 from penstock.operators.bubble import GROUP_SLOTS, Mask, Numbers
 from penstock.operators.calling import Calls
 from penstock.operators.closing import PARTIAL, TICK, WHOLE, WINDOW, close_query, table_name
-from penstock.operators.group_progress import CountProgress, GroupProgress, MarkProgress, OrderProgress, Origins
+from penstock.operators.group_progress import (
+    CountProgress,
+    GroupProgress,
+    MarkedProgress,
+    MarkProgress,
+    OrderProgress,
+    Origins,
+)
 from penstock.operators.group_rows import GroupRows, Rows, keyed_table
 from penstock.operators.group_state import Account, GroupState, least
 from penstock.operators.pairs import NO_WINDOWS, Windows, keyed, number, ranged
@@ -38,7 +45,13 @@ class Round:
     """The slots that are due in one batch, loaded; `save` writes them back."""
 
     def __init__(
-        self, box: GroupwiseAggregate, state: GroupState, due: Sequence[int], tuples: pa.Table | None, mark: int
+        self,
+        box: GroupwiseAggregate,
+        state: GroupState,
+        due: Sequence[int],
+        tuples: pa.Table | None,
+        said: pa.Table | None,
+        mark: int,
     ) -> None:
         self._box, self._state, self._due = box, state, due
         nothing = pa.schema([box.inputs[0].schema.field(name) for name in box.by]).empty_table()
@@ -46,7 +59,7 @@ class Round:
         stored = [state.read(part, due) for part in names]
         tables = [table if table is not None else nothing for table in (*stored, tuples)]
         self._groups, (counted, first, opened, gone, _, self._arriving) = number(tables, box.by)
-        self.progress = self._made_progress(stored[0], counted, mark)
+        self.progress = self._made_progress(stored[0], counted, said, mark)
         from_first = not isinstance(box.windows, Opening) and box.windows.from_first
         self._origins = Origins(self._groups, stored[1], first) if from_first else None
         self._opened = _windows(stored[2], opened)
@@ -56,11 +69,16 @@ class Round:
         self.closed: list[pa.Table] = []
         """Results of the windows that have closed."""
 
-    def _made_progress(self, counts: pa.Table | None, groups: Numbers, mark: int) -> GroupProgress:
+    def _made_progress(
+        self, counts: pa.Table | None, groups: Numbers, said: pa.Table | None, mark: int
+    ) -> GroupProgress:
         if self._box.numbered:
             return CountProgress(self._groups, counts, groups)
         if self._box.assuming is not None:
             return OrderProgress(self._box, self._groups, self._state.read(OrderProgress.part, self._due))
+        if self._box.paced:
+            stored = self._state.read(MarkedProgress.part, self._due)
+            return MarkedProgress(self._box, self._groups, stored, said, mark)
         return MarkProgress(self._box, self._groups, mark)
 
     # Tuples come in.
@@ -99,8 +117,7 @@ class Round:
 
     def reach(self, mark: int, *, ended: bool) -> None:
         """Learn the low-water mark, and whether anything follows."""
-        if isinstance(self.progress, MarkProgress):
-            self.progress.reached[:] = mark
+        self.progress.reach(mark)
         if ended and (self._box.partial or not self._box.numbered):
             self.progress.reached[:] = END
 

@@ -98,6 +98,8 @@ class Record:
     """The clock reading of the batch."""
     began: int = 0
     """The clock reading of the first batch."""
+    behind: dict[str, str] = field(default_factory=dict)
+    """Which part of the input of a box is furthest behind, in words."""
     traces: list[Trace] = field(default_factory=list)
     """What was said in this batch in the place of silent inputs, and its way."""
 
@@ -129,6 +131,7 @@ class Record:
             [Need(**need) for need in document.get("waiting", ())],
             document.get("now", 0),
             document.get("began", 0),
+            document.get("behind", {}),
             [Trace.from_json(trace) for trace in document.get("traces", ())],
         )
 

@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from penstock.algebra.box import Marks
+from penstock.algebra.group_marks import GroupMarks
 from penstock.algebra.hidden import visible
 from penstock.algebra.ticks import BEGINNING
 from penstock.connectors.targets import Receipt, Results
@@ -71,11 +72,18 @@ class Outlet:
                 _add(record.boxes.setdefault(box, BoxWork()), work)
             for port, marks in content.get("marks", {}).items():
                 record.buckets.setdefault(port, {})[str(content["bucket"])] = marks
+        for box in network.boxes:
+            if isinstance(box, GroupMarks):
+                # Judged behind the intake, which has taken them.
+                late = sum(content.get("boxes", {}).get(box.name, {}).get("late", 0) for content in notes)
+                count = record.inputs.setdefault(box.source, InputCount())
+                count.late, count.taken = count.late + late, count.taken - late
         for output in network.outputs:
             rows = sum(r.rows for r in receipts.get(output.name, []))
             record.outputs[output.name] = record.outputs.get(output.name, 0) + rows
         record.now = max((c["now"] for c in notes if "now" in c), default=before.now)
         record.began = before.began or record.now
+        record.behind = {box: text for content in notes for box, text in content.get("behind", {}).items()}
         record.waiting = self._needs(before, record, notes)
         record.wake = min((c["wake"] for c in notes if c.get("wake") is not None), default=None)
         known: dict[str, Marks] = {s.name: source_marks(s, record.shards.get(s.name, {})) for s in network.sources}

@@ -6,7 +6,7 @@ A pure function of the board's record, the clock and the last heartbeats. What i
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from penstock.algebra.box import Source, Track
@@ -83,6 +83,9 @@ class Silence:
         self, found: Stated, source: Source, track: Track, shard: str, seen: Extremes, idle: Idle, now: int
     ) -> None:
         known = source.extremes(track, seen)
+        if getattr(track.policy, "groups", ()):
+            # Each group makes progress of its own: the largest value is that of one of them alone.
+            known = replace(known, largest=BEGINNING)
         tick = idle.statement(known, now, track.kind)
         if tick > track.policy.low_water_mark(known, track.kind):
             found.setdefault(source.name, {}).setdefault(shard, {})[track.mark] = tick

@@ -58,6 +58,7 @@ def run_stage(job: Job, stage: int, bucket: int, batch: int, rows: Iterable[Row]
         "wake": superbox.wake(),
         "needs": superbox.needs,
         "hops": superbox.hops,
+        "behind": superbox.behind,
         "now": control.now,
     }
     yield note(OUTLET, bucket, sender, content)

@@ -68,6 +68,8 @@ class Superbox:
         self.leaving: dict[str, list[pa.Table]] = {}
         """Tuples that have reached an output, by the output's name."""
         self.work: dict[str, BoxWork] = {}
+        self.behind: dict[str, str] = {}
+        """Which part of the input of a box is furthest behind, in words."""
         self.hops: dict[str, Moment] = {}
         """When punctuation came to the boxes here, and when it left them."""
         self.needs: dict[str, list[tuple[int, str, int]]] = {}
@@ -109,7 +111,7 @@ class Superbox:
                 for part, tuples in self._entries.pop(box.name).flush():
                     worker.receive(part, self._stamped(tuples))
             results = list(worker.punctuate(inputs, self._control.now))
-            work.tuples_out += sum(t.num_rows for port, t in results if port != late)
+            work.tuples_out += sum(t.num_rows for port, t in results if box.delivers(port))
             work.late += sum(t.num_rows for port, t in results if port == late)
             work.released += worker.released
             work.held_rows += self._slots(box.name).rows() if self._slots else 0
@@ -117,6 +119,8 @@ class Superbox:
             needs = [need for need in worker.needs(inputs) if inputs[need[0]].get(need[1], END) < need[2]]
             if needs:
                 self.needs[box.name] = needs
+            if (behind := worker.behind()) is not None:
+                self.behind[box.name] = behind
             stated = worker.output_marks(inputs)
             if stated is not None:
                 marks[box.name] = {**stated, **end_of(inputs)}

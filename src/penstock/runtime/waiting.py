@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from penstock.algebra.box import Marks, Source
+from penstock.algebra.group_marks import GroupMarks
 from penstock.algebra.hidden import ENDED
 from penstock.algebra.network import Network
 from penstock.algebra.ticks import BEGINNING, END, tick_text
@@ -67,7 +68,7 @@ def _explained(network: Network, record: Record, need: Need) -> Waiting:
     blamed = culprits(network, need, record.shards)
     since = dt.datetime.fromtimestamp(0, dt.UTC) + dt.timedelta(microseconds=need.since)
     holds = f"{need.held:,} row{'' if need.held == 1 else 's'}"
-    waits = " and ".join(_blame(record, source, shard) for source, shard in blamed) or "its own inputs"
+    waits = " and ".join(_blame(network, record, source, shard) for source, shard in blamed) or "its own inputs"
     target = tick_text(need.tick, kind)
     way = "" if any(s.name == port.name for s, _ in blamed) else f" at '{port.name}'"
     return Waiting(
@@ -80,11 +81,14 @@ def _explained(network: Network, record: Record, need: Need) -> Waiting:
     )
 
 
-def _blame(record: Record, source: Source, shard: str) -> str:
+def _blame(network: Network, record: Record, source: Source, shard: str) -> str:
     seen = record.shards[source.name][shard]
     track = source.tracks[0]
     mark = source.marks(seen)[track.mark]
     of_shard = f", shard '{shard}'" if len(record.shards[source.name]) > 1 else ""
+    groups = [b.name for b in network.boxes if isinstance(b, GroupMarks) and b.source == source.name]
+    if groups and groups[0] in record.behind:
+        return f"input '{source.name}'{of_shard}, where {record.behind[groups[0]]}"
     if seen.largest == BEGINNING and mark == BEGINNING:
         return f"input '{source.name}'{of_shard}, which has delivered nothing yet"
     silent = (record.now - seen.at) / 1_000_000 if seen.at else 0.0
