@@ -151,3 +151,19 @@ def test_a_missing_version_is_told_not_guessed(folder: Folder) -> None:
     with pytest.raises(InternalError, match=r"state version 6 of .* is missing") as missing:
         State(folder, 7)
     assert missing.value.hint == "the checkpoint is damaged or was cleaned by hand; start with a new one"
+
+
+def test_what_every_box_holds_can_be_weighed(folder: Folder) -> None:
+    state = State(folder, 0)
+    state.slots("small").append(1, "partial", tuples(1))
+    state.slots("large").append(1, "partial", tuples(*range(500)))
+    state.slots("large").append(2, "held", tuples(*range(500)))
+    assert state.sizes() == {"small": (1, 8), "large": (1000, 8000)}
+    state.save()
+    after = State(folder, 1)
+    sizes = after.sizes()
+    assert {box: rows for box, (rows, _) in sizes.items()} == {"small": 1, "large": 1000}
+    # As it lies in the file: the tuples, and what says how they are laid out.
+    assert 8000 < sizes["large"][1] < 10_000
+    after.slots("large").drop(1)
+    assert after.sizes()["large"][0] == 500

@@ -9,11 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Final
 
 from penstock.algebra.box import Stateful
 from penstock.algebra.network import Network
 
 INTAKE = 0
+
+OUT_OF_ORDER: Final = "out-of-order"
+IN_ORDER: Final = "in-order"
+ARCHITECTURES: Final = (OUT_OF_ORDER, IN_ORDER)
 
 
 @dataclass(frozen=True)
@@ -21,6 +26,8 @@ class Plan:
     """What the rules have decided about a network."""
 
     network: Network
+    architecture: str = OUT_OF_ORDER
+    """Whether streams flow as they come, or are kept in order."""
     stages: int = 0
     """How many stages follow the intake."""
     stage_of: Mapping[str, int] = field(default_factory=dict)

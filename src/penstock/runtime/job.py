@@ -14,12 +14,14 @@ from penstock.algebra.box import Output
 from penstock.algebra.hidden import ARRIVED
 from penstock.connectors.targets import Receipt, Results
 from penstock.errors import PenstockError, QueryError
-from penstock.plan.plan import Plan
+from penstock.plan.plan import OUT_OF_ORDER, Plan
 from penstock.runtime.settings import Settings
 from penstock.runtime.train import hash_probe
 from penstock.storage.folder import Folder
 
 _IDENTITY = "network.json"
+ABSENT = {"architecture": OUT_OF_ORDER}
+"""What a checkpoint means that does not say."""
 
 TASKS_PER_PLACE = 1_000_000
 """Parts of an output are numbered by place, task and piece; no place has this many tasks."""
@@ -94,12 +96,13 @@ class Job:
 def open_job(plan: Plan, settings: Settings, checkpoint: Folder, cores: int, keep: object = None) -> Job:
     """Claim the checkpoint for this network, or make sure that it is this network's; check all targets."""
     checkpoint.make()
-    known = json.loads(checkpoint.read(_IDENTITY).to_pybytes()) if checkpoint.exists(_IDENTITY) else None
+    known = ABSENT | json.loads(checkpoint.read(_IDENTITY).to_pybytes()) if checkpoint.exists(_IDENTITY) else None
     if known is not None and not settings.buckets:
         settings = replace(settings, buckets=known["buckets"])
     job = Job(plan, settings.resolved(plan, cores), checkpoint, keep)
     identity = {
         "network": plan.network.name,
+        "architecture": plan.architecture,
         "fingerprint": fingerprint(plan),
         "buckets": job.settings.buckets,
         "hash": hash_probe(),
@@ -113,6 +116,12 @@ def open_job(plan: Plan, settings: Settings, checkpoint: Folder, cores: int, kee
     return job
 
 
+def architecture_of(checkpoint: Folder) -> str:
+    """The architecture of the run that a checkpoint belongs to; the default where there is none."""
+    known = json.loads(checkpoint.read(_IDENTITY).to_pybytes()) if checkpoint.exists(_IDENTITY) else {}
+    return str((ABSENT | known)["architecture"])
+
+
 def look_at(plan: Plan, checkpoint: Folder) -> Job:
     """The job of a run, running or stopped, to read from; nothing is claimed or written."""
     if not checkpoint.exists(_IDENTITY):
@@ -121,7 +130,7 @@ def look_at(plan: Plan, checkpoint: Folder) -> Job:
             network=plan.network.name,
             hint="give the checkpoint that the network was started with",
         )
-    known = json.loads(checkpoint.read(_IDENTITY).to_pybytes())
+    known = ABSENT | json.loads(checkpoint.read(_IDENTITY).to_pybytes())
     job = Job(plan, replace(Settings(), buckets=known["buckets"]), checkpoint)
     _check_identity(job, known, {**known, "network": plan.network.name, "fingerprint": fingerprint(plan)})
     return job
@@ -142,6 +151,7 @@ def _leaving(tuples: pa.Table, output: Output, now: int) -> pa.Table:
 def _check_identity(job: Job, known: dict[str, object], identity: dict[str, object]) -> None:
     reasons = {
         "network": "belongs to another network",
+        "architecture": "was made with another architecture",
         "fingerprint": "was made by a different version of this network",
         "buckets": "was made with another number of buckets",
         "hash": "was made with another version of the kernel, whose groups live in other buckets",

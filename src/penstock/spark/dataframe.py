@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import pyarrow as pa
 from pyspark import TaskContext
@@ -36,6 +36,9 @@ class DataFrameInput:
     frame: Any = field(compare=False)
     arrow_schema: pa.Schema
     bounded: bool = False
+
+    in_sequence: ClassVar[bool] = False
+    """Partitions of a batch are read side by side, and nobody knows in what order."""
 
     def schema(self) -> pa.Schema:
         return self.arrow_schema

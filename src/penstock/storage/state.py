@@ -53,6 +53,10 @@ class _Fresh:
     def rows(self) -> int:
         return int(self.tuples.num_rows)
 
+    @property
+    def length(self) -> int:
+        return int(self.tuples.nbytes)
+
 
 @dataclass
 class _Box:
@@ -79,6 +83,14 @@ class State:
     def slots(self, box: str) -> BoxSlots:
         """The slots of one box."""
         return BoxSlots(self, self._boxes.setdefault(box, _Box()))
+
+    def sizes(self) -> dict[str, tuple[int, int]]:
+        """How many tuples each box holds, and how many bytes they take up."""
+        found = {}
+        for name, box in self._boxes.items():
+            chunks = [chunk for held in box.slots.values() for parts in held.values() for chunk in parts]
+            found[name] = sum(c.rows for c in chunks), sum(c.length for c in chunks)
+        return found
 
     def save(self) -> None:
         """Write this version, and delete the files that no version needs any more."""

@@ -1,0 +1,197 @@
+"""The network as an in-order system would run it: streams are kept in order, and order costs buffers (oop.md 2, 5).
+
+```
+ out of order                               in order
+ input ─────────────> box                   input ──> cleanse ─────────> box      unless it arrives in one order
+ union ─────────────> box                   merge ─────────────────────> box
+ join ──────────────> box                   join ───> cleanse ─────────> box
+ aggregate, sliding ─> box                  buffered aggregate ────────> box
+```
+
+A stream is in order when it is one sequence: what leaves the buckets of a box with keys is several, so it is sorted,
+too. Every box says in which order it wants its inputs (its `on`); boxes without an opinion take their streams as they
+come. Boxes that are defined on arrival (BSort, `assuming=`, timeouts, tuple numbers) want the order of arrival, which a
+sort would destroy: what they read is left alone. A stateless box that is wanted in two orders is there twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import fields, replace
+from typing import Final
+
+from penstock.algebra.aggregate import Aggregate
+from penstock.algebra.box import Box, Filter, Map, Output, Port, Source, Stateful, Union
+from penstock.algebra.buffered import BufferedAggregate
+from penstock.algebra.cleanse import Cleanse, Merge
+from penstock.algebra.join import Join
+from penstock.algebra.lowlevel import LowLevel
+from penstock.algebra.network import Network
+from penstock.algebra.table_join import TableJoin
+from penstock.plan.plan import IN_ORDER, Plan
+from penstock.progress.policy import Ordered
+
+ARRIVAL: Final = "#arrival"
+"""The order of arrival, in the place of an attribute to be ordered on."""
+ANY: Final = "#any"
+"""Whatever order is there."""
+
+
+def in_order(plan: Plan) -> Plan:
+    if plan.architecture != IN_ORDER:
+        return plan
+    return replace(plan, network=_Rewriting(plan.network).done())
+
+
+class _Rewriting:
+    """First the orders that are wanted of every port, consumers first; then the boxes that provide them."""
+
+    def __init__(self, network: Network) -> None:
+        self._network = network
+        self._wanted: dict[str, dict[str, None]] = {}
+        self._given: dict[tuple[str, str], Port] = {}
+        self._built: list[Box] = []
+        self._names = {p.name for b in network.boxes for p in _ports(b)} | {b.name for b in network.boxes}
+
+    def done(self) -> Network:
+        for box in reversed(self._network.boxes):
+            for order in self._orders(box):
+                for slot, port in enumerate(box.inputs):
+                    self._wanted.setdefault(port.name, {})[_upstream(box, slot, order)] = None
+        for box in self._network.boxes:
+            self._build(box)
+        return replace(self._network, boxes=tuple(self._built))
+
+    def _orders(self, box: Box) -> Sequence[str]:
+        """The orders that are wanted of a box: those of all its ports, for a stateless one."""
+        if isinstance(box, Output | Stateful):
+            return (ANY,)
+        wanted = dict.fromkeys(order for port in _ports(box) for order in self._wanted.get(port.name, ()))
+        firm = [order for order in wanted if order not in (ANY, ARRIVAL)]
+        if ARRIVAL in wanted:
+            # Last, so that what is in order has the name that the user gave the box.
+            firm.append(ARRIVAL)
+        if firm:
+            return firm
+        # Nobody minds: in an in-order system a stream is in order by default.
+        return Port(box).progressing[:1] or (ANY,)
+
+    def _build(self, box: Box) -> None:
+        match box:
+            case Output():
+                self._built.append(replace(box, inputs=self._inputs(box, ANY)))
+            case Source() | Stateful():
+                self._build_producer(box)
+            case _:
+                for order in self._orders(box):
+                    self._build_stateless(box, order)
+
+    def _build_producer(self, box: Source | Stateful) -> None:
+        """A box where streams begin: the first that can put them in order."""
+        made = replace(box, inputs=self._inputs(box, ANY))
+        if type(made) is Aggregate and made.window.size > made.window.advance and not _two_level(made):
+            made = BufferedAggregate(**{f.name: getattr(made, f.name) for f in fields(made)})
+        self._built.append(made)
+        for port in _ports(box):
+            mine, default = Port(made, port.index), port.progressing[:1]
+            for order in self._wanted.get(port.name, ()):
+                on = order
+                # In-order systems know no other join output than one in order.
+                if order == ANY or (order == ARRIVAL and isinstance(box, Join)):
+                    on = default[0] if default else ARRIVAL
+                settled = on == ARRIVAL or (port.index == 0 and _in_order(made, on))
+                self._given[port.name, order] = mine if settled else self._sorted(port, mine, on)
+
+    def _sorted(self, port: Port, mine: Port, on: str) -> Port:
+        known = self._given.get((port.name, on))
+        if known is not None:
+            return known
+        others = any(isinstance(b, Cleanse) and b.inputs[0].name == mine.name for b in self._built)
+        cleanse = Cleanse(self._fresh(f"{port.name}.sorted" + (f".{on}" if others else "")), (mine,), on)
+        self._built.append(cleanse)
+        self._given[port.name, on] = Port(cleanse)
+        return Port(cleanse)
+
+    def _build_stateless(self, box: Box, order: str) -> None:
+        inputs, alike = self._inputs(box, order), self._alike(box)
+        merged = isinstance(box, Union) and order not in (ARRIVAL, ANY)
+        reads = [p.name for p in inputs]
+        made = None if merged else next((b for b in alike if type(b) is type(box) and _reads(b) == reads), None)
+        if made is None:
+            name = box.name if not alike else self._fresh(f"{box.name}.{'arriving' if order == ARRIVAL else order}")
+            made = Merge(name, inputs, order) if merged else replace(box, name=name, inputs=inputs)
+            self._built.append(made)
+        for port in _ports(box):
+            self._given[port.name, order] = Port(made, port.index)
+
+    def _alike(self, box: Box) -> list[Box]:
+        """What has been built in the place of a stateless box."""
+        given = {id(p.box): p.box for (name, _), p in self._given.items() if name in {q.name for q in _ports(box)}}
+        return list(given.values())
+
+    def _inputs(self, box: Box, order: str) -> tuple[Port, ...]:
+        return tuple(self._at(port, _upstream(box, slot, order)) for slot, port in enumerate(box.inputs))
+
+    def _at(self, port: Port, order: str) -> Port:
+        if (port.name, order) in self._given:
+            return self._given[port.name, order]
+        return next(given for (name, _), given in self._given.items() if name == port.name)
+
+    def _fresh(self, name: str) -> str:
+        number, free = 1, name
+        while free in self._names:
+            number += 1
+            free = f"{name}{number}"
+        self._names.add(free)
+        return free
+
+
+def _upstream(box: Box, slot: int, order: str) -> str:
+    """The order in which a box wants an input, so that it can give what is wanted of it."""
+    if isinstance(box, Output):
+        return next(iter(box.inputs[0].progressing), ANY)
+    if isinstance(box, Stateful):
+        return _own_order(box, slot)
+    if order in (ARRIVAL, ANY) or isinstance(box, Filter | Union):
+        return order
+    if isinstance(box, Map):
+        return next((attribute for name, attribute, _ in box.carried if name == order), ANY)
+    if isinstance(box, TableJoin):
+        return next((a for a in box.inputs[0].progressing if box.name_of(a) == order), ANY)
+    return order if order in box.inputs[slot].progressing else ANY
+
+
+def _own_order(box: Stateful, slot: int) -> str:
+    """What a stateful box is defined on: an attribute, or arrival."""
+    if getattr(box, "assuming", None) is not None or getattr(box, "timeout", None) is not None or _two_level(box):
+        return ARRIVAL
+    on = getattr(box, "on", None)
+    attribute = on[slot] if isinstance(on, tuple) else on
+    return attribute if attribute in box.inputs[slot].progressing else ARRIVAL
+
+
+def _two_level(box: Stateful) -> bool:
+    """Whether a box merges the partial aggregates of its own low level: then nothing comes between the two."""
+    return isinstance(box.inputs[0].box, LowLevel)
+
+
+def _in_order(box: Source | Stateful, on: str) -> bool:
+    """Whether what leaves a box is one sequence in order of an attribute."""
+    if isinstance(box, Source):
+        return _arrives_in_order(box, on)
+    return isinstance(box, Cleanse | Aggregate) and box.on == on and not box.by
+
+
+def _arrives_in_order(source: Source, on: str) -> bool:
+    connector, policy = source.connector, dict([(source.on, source.policy), *source.also])[on]
+    # Lanes come as files do: one that is alone now may not stay so.
+    one = len(connector.shards()) == 1 and getattr(connector, "lanes", None) is None
+    return one and getattr(connector, "in_sequence", True) and isinstance(policy, Ordered) and not policy.groups
+
+
+def _reads(box: Box) -> list[str]:
+    return [p.name for p in box.inputs]
+
+
+def _ports(box: Box) -> list[Port]:
+    return [Port(box, index) for index in range(len(box.ports))]
