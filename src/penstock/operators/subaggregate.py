@@ -16,6 +16,7 @@ from penstock.algebra import kernel
 from penstock.algebra.aggregate import Aggregate
 from penstock.algebra.hidden import ARRIVED, SEQ
 from penstock.algebra.kernel import quote
+from penstock.algebra.lowlevel import LowLevel
 from penstock.algebra.ticks import to_ticks
 from penstock.operators.closing import PARTIAL, TICK, WHOLE
 from penstock.operators.dense import DenseCounter
@@ -32,7 +33,7 @@ REDUCE_BYTES = 256 * 1024 * 1024
 class SubAggregateOp:
     """Gathers trains and turns them into partial aggregates: (part, rows) with the columns pane, keys, values."""
 
-    def __init__(self, box: Aggregate) -> None:
+    def __init__(self, box: Aggregate | LowLevel) -> None:
         self._box = box
         keys = ", ".join(quote(k) for k in (PANE, *box.by))
         partials = "".join(f", {sql} AS {quote(name)}" for name, sql in box.aggregation.counted)
@@ -124,12 +125,12 @@ def pane_numbers(ticks: pa.ChunkedArray, pane: int) -> pa.Array:
     return pa.array(np.floor_divide(ticks.to_numpy(), pane))
 
 
-def whole_columns(box: Aggregate) -> list[str]:
+def whole_columns(box: Aggregate | LowLevel) -> list[str]:
     """What is kept of tuples for Python functions; ticks stand for the window attribute."""
     return [*dict.fromkeys((*box.by, *(name for name in box.aggregation.whole if name != box.on))), TICK]
 
 
-def merge_query(box: Aggregate, tuples: pa.Table) -> str:
+def merge_query(box: Aggregate | LowLevel, tuples: pa.Table) -> str:
     """Merges partial aggregates of the same pane and group, called `tuples`; may be applied any number of times."""
     keys = ", ".join(quote(k) for k in (PANE, *box.by))
     merges = "".join(

@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from penstock.algebra.aggregate import Aggregate
 from penstock.algebra.box import Box, Filter, Port, Source, Stateful, Union
+from penstock.algebra.lowlevel import LowLevel
 from penstock.algebra.network import Network
 from penstock.plan.plan import Plan
 
@@ -26,7 +27,7 @@ def _step(network: Network, port: Port) -> int:
 
 
 def _of(network: Network, consumer: Box) -> int:
-    if isinstance(consumer, Aggregate):
+    if isinstance(consumer, Aggregate | LowLevel):
         return consumer.window.pane
     if isinstance(consumer, Filter | Union):
         return math.gcd(*(_step(network, Port(consumer, i)) for i in range(len(consumer.ports))))
