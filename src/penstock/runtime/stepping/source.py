@@ -1,0 +1,231 @@
+"""The sources of a network that is stepped: fed by hand or from their connectors, one element at a time.
+
+A source is never executed: what it is given waits in the buffers of its arcs. When it has nothing and somebody waits,
+it may state an enabling timestamp (ets.md 5).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+import pyarrow as pa
+
+from penstock.algebra.box import Port, Source
+from penstock.algebra.expression import bind_predicate, mask
+from penstock.algebra.hidden import ARRIVED, ENDED
+from penstock.algebra.rejects import REJECT_SCHEMA
+from penstock.algebra.ticks import BEGINNING, END, tick_of
+from penstock.connectors.base import Advance, Chunk, Feed, Limit
+from penstock.connectors.memory import Memory, MemorySplit, PunctuationElement, memory
+from penstock.errors import QueryError, WorldError
+from penstock.progress.extremes import NOTHING, Extremes, Reach
+from penstock.progress.idle import Heartbeat, OnDemand, idle_of
+from penstock.runtime.board import source_marks
+from penstock.runtime.silence import stating
+from penstock.runtime.stepping.elements import Element, numbered, single
+
+TRAIN: Final = Limit(64, 1 << 20)
+"""What is taken from a connector at once, where it does not say itself: enough to look at."""
+
+Arrivals = Iterator[tuple[Port, Element]]
+"""Elements at the ports of the source: its tuples, late ones, and those that were refused."""
+
+
+class ListJournal:
+    """What a feed writes down, for as long as the network is stepped."""
+
+    def __init__(self) -> None:
+        self._entries: list[dict[str, Any]] = []
+
+    def entries(self) -> list[dict[str, Any]]:
+        return list(self._entries)
+
+    def append(self, entries: Sequence[Mapping[str, Any]]) -> None:
+        self._entries += map(dict, entries)
+
+
+class SourceNode:
+    """One input: what its shards have delivered and stated."""
+
+    def __init__(self, box: Source, *, sequenced: bool) -> None:
+        self.box = box
+        self._sequenced = sequenced
+        self._seen: dict[str, Extremes] = dict.fromkeys(box.connector.shards(), NOTHING)
+        self._spoken = BEGINNING
+        """The strongest mark of `on` that has left as punctuation: a filter cannot have dropped it."""
+        self._beats: dict[str, int] = {}
+        self._feed: Feed | None = None
+        self._position: Any = None
+        self._ended = False
+
+    def marks(self) -> dict[str, int]:
+        """The low-water marks of the input."""
+        return source_marks(self.box, self._seen)
+
+    @property
+    def ended(self) -> bool:
+        return self.marks()[ENDED] == END
+
+    def element(self, given: Any, shard: str | None, now: int, number: int) -> Arrivals:
+        """Take one row or punctuation that somebody has fed."""
+        shard = shard if shard is not None else self._only_shard()
+        if isinstance(given, PunctuationElement):
+            yield from self._state(shard, self._stated(given))
+            return
+        script = memory([given], schema=self.box.delivered)
+        chunk = next(iter(script.read(MemorySplit("0", 0, 1, 0, 1), self.box.delivered, self.box.delivered.names)))
+        yield from self.chunk(chunk, shard, now, number)
+
+    def chunk(self, chunk: Chunk, shard: str, now: int, number: int) -> Arrivals:
+        """Take what a connector has read: tuple by tuple, then its punctuation."""
+        if chunk.rejects is not None:
+            for row in single(pa.Table.from_batches([chunk.rejects])):
+                yield Port(self.box, Source.ERRORS), Element({}, row)
+        for at, row in enumerate(single(pa.Table.from_batches([chunk.tuples]))):
+            yield from self._tuple(row, shard, now, number + at)
+        stated = {
+            track.mark: max(-tick if track.descending else tick for tick in chunk.stated[track.attribute])
+            for track in self.box.tracks
+            if track.attribute in chunk.stated
+        }
+        if stated:
+            yield from self._state(shard, stated)
+
+    def end(self) -> Arrivals:
+        """Nothing will follow."""
+        if not self.ended:
+            self._seen = {shard: replace(seen, ended=True) for shard, seen in self._seen.items()}
+            self._ended = True
+            self._spoken = END
+            yield Port(self.box), Element(self.marks())
+            yield from ((Port(self.box, index), Element({ENDED: END})) for index in (Source.LATE, Source.ERRORS))
+
+    def advance(self) -> Advance | None:
+        """The next train of the connector, if it has any; one element of a script."""
+        if self._ended:
+            return None
+        if self._feed is None:
+            connector = self.box.connector
+            opened = replace(connector, train=1) if isinstance(connector, Memory) else connector
+            self._feed = opened.open(self.box.delivered, ListJournal())
+            self._position = self._feed.start()
+        step = self._feed.advance(self._position, TRAIN)
+        return step if step.ended or step.position != self._position else None
+
+    def pull(self, step: Advance, now: int, number: int) -> Arrivals:
+        """Take what `advance` has found."""
+        assert self._feed is not None
+        names = self.box.delivered.names
+        for split in self._feed.splits(self._position, step.position):
+            for chunk in self.box.connector.read(split, self.box.delivered, names):
+                yield from self.chunk(chunk, split.shard, now, number)
+                number += chunk.tuples.num_rows
+        self._position = step.position
+        if step.ended:
+            yield from self.end()
+
+    def beat(self, now: int) -> Arrivals:
+        """What is due on the timer of a heartbeat."""
+        for track in self.box.tracks:
+            idle = idle_of(track.policy)
+            for shard, seen in self._seen.items():
+                if isinstance(idle, Heartbeat) and idle.due(seen, self._beats.get(shard, 0), now):
+                    self._beats[shard] = now
+                    stated = idle.statement(self.box.extremes(track, seen), now, track.kind)
+                    yield from self._state(shard, {track.mark: stated})
+
+    def could_state(self, now: int) -> dict[str, int] | None:
+        """The marks of the input if it were asked on demand now; None if it has nothing to say."""
+        if self.ended or not any(isinstance(idle_of(track.policy), OnDemand) for track in self.box.tracks):
+            return None
+        marks = source_marks(self.box, {shard: seen.merge(said) for shard, seen, said in self._on_demand(now)})
+        return marks if marks[self.box.tracks[0].mark] > self._spoken else None
+
+    def state_on_demand(self, now: int) -> Arrivals:
+        """An enabling timestamp."""
+        self._seen = {shard: seen.merge(said) for shard, seen, said in self._on_demand(now)}
+        yield from self._punctuation()
+
+    def _on_demand(self, now: int) -> Iterator[tuple[str, Extremes, Extremes]]:
+        for shard, seen in self._seen.items():
+            said = {}
+            for track in self.box.tracks:
+                idle = idle_of(track.policy)
+                if isinstance(idle, OnDemand):
+                    said[track.mark] = idle.statement(self.box.extremes(track, seen), now, track.kind)
+            yield shard, seen, stating(self.box, said)
+
+    def _tuple(self, row: pa.Table, shard: str, now: int, number: int) -> Arrivals:
+        box = self.box
+        if box.stamped:
+            row = row.add_column(0, box.on, pa.array([now], pa.int64()).cast(box.on_type))
+        row = row.select(box.tuples.names)
+        lacking = [t.attribute for t in box.tracks if row.column(t.attribute).null_count]
+        if lacking:
+            yield Port(box, Source.ERRORS), Element({}, _refused(box, row, lacking[0]))
+            return
+        stated = self._punctuating(row)
+        if stated:
+            yield from self._state(shard, stated)
+            return
+        before = self._seen.get(shard, stating(box, self.marks()))
+        ticks = {track.mark: track.ticks(row.column(track.attribute))[0].as_py() for track in box.tracks}
+        row = numbered(row.append_column(ARRIVED, pa.array([now], pa.int64())), number, self._sequenced)
+        if any(ticks[mark] < issued for mark, issued in box.marks(before).items()):
+            if box.late == "error":
+                raise WorldError("a late tuple, and the input was declared with late='error'", box=box.name)
+            if box.late == "route":
+                yield Port(box, Source.LATE), Element({}, row)
+            return
+        first, *others = ticks.items()
+        self._seen[shard] = before.merge(Extremes(first[1], at=now, others={m: Reach(t) for m, t in others}))
+        yield Port(box), Element(self.marks(), row)
+
+    def _punctuating(self, row: pa.Table) -> dict[str, int]:
+        """What a record states that is punctuation by its policy; nothing for a tuple."""
+        found = {}
+        for track in self.box.tracks:
+            where = getattr(track.policy, "where", None)
+            if where is not None and mask((bind_predicate(where, self.box.tuples),), row)[0].as_py() == 0:
+                found[track.mark] = track.ticks(row.column(track.attribute))[0].as_py()
+        return found
+
+    def _state(self, shard: str, marks: Mapping[str, int]) -> Arrivals:
+        before = self._seen.get(shard, stating(self.box, self.marks()))
+        self._seen[shard] = before.merge(stating(self.box, marks))
+        yield from self._punctuation()
+
+    def _punctuation(self) -> Arrivals:
+        marks = self.marks()
+        self._spoken = max(self._spoken, marks[self.box.tracks[0].mark])
+        yield Port(self.box), Element(marks)
+
+    def _stated(self, given: PunctuationElement) -> dict[str, int]:
+        tracks = {track.attribute: track for track in self.box.tracks}
+        unknown = [name for name, _ in given.value if name not in tracks]
+        if unknown:
+            raise QueryError(
+                f"{given} states '{unknown[0]}', which the input makes no progress on",
+                box=self.box.name,
+                expected=f"one of {', '.join(tracks)}",
+            )
+        ticks = {tracks[name]: tick_of(value, tracks[name].kind) for name, value in given.value}
+        return {track.mark: -tick if track.descending else tick for track, tick in ticks.items()}
+
+    def _only_shard(self) -> str:
+        if len(self._seen) == 1:
+            return next(iter(self._seen))
+        raise QueryError(
+            f"the input has {len(self._seen)} shards",
+            box=self.box.name,
+            expected=f"shard= one of {', '.join(self._seen)}",
+        )
+
+
+def _refused(box: Source, row: pa.Table, attribute: str) -> pa.Table:
+    reason = f"{attribute} is NULL: a tuple must have its progressing attribute"
+    columns = {"origin": box.name, "record": str(row.to_pylist()[0]), "reason": reason, "rows": 1}
+    values = [pa.array([columns.get(f.name)], f.type) for f in REJECT_SCHEMA]
+    return pa.table(values, schema=REJECT_SCHEMA)

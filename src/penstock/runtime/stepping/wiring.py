@@ -1,0 +1,117 @@
+"""A network laid out for stepping: a node for every box, a buffer on every arc, and what has left by the outputs."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from penstock.algebra.box import Box, Output, Port, Stateful
+from penstock.algebra.cleanse import Cleanse
+from penstock.algebra.hidden import ENDED, SEQ
+from penstock.algebra.join import Join
+from penstock.algebra.network import Arc
+from penstock.algebra.table_join import TableJoin
+from penstock.algebra.ticks import BEGINNING
+from penstock.operators.catalog import operator
+from penstock.plan.plan import Plan
+from penstock.runtime.stepping.elements import Buffer, Element
+from penstock.runtime.stepping.nodes import Holding, IdleWaiting, Merging, Node, Stateless
+from penstock.runtime.stepping.source import SourceNode
+
+
+class Wiring:
+    """Where everything is."""
+
+    def __init__(self, plan: Plan, *, relaxed: bool) -> None:
+        self.network = plan.network
+        self.now = 0
+        """The clock, in microseconds since the epoch."""
+        self.arrivals = 0
+        """How many elements have arrived or been made: they are numbered by it where a box asks for arrival order."""
+        self.left: dict[str, list[pa.Table]] = {output.name: [] for output in plan.network.outputs}
+        """What has left by each output."""
+        self.sources = {
+            box.name: SourceNode(box, sequenced=SEQ in plan.columns.get(box.name, ())) for box in plan.network.sources
+        }
+        self.nodes: dict[str, Node] = {}
+        """All other boxes but the outputs, upstream first."""
+        self._plan = plan
+        self._relaxed = relaxed
+        self._buffers: dict[str, list[Buffer]] = {}
+        for box in plan.network.boxes:
+            if box.inputs and not isinstance(box, Output):
+                self.nodes[box.name] = self._node(box)
+
+    def buffers(self, port: Port) -> list[Buffer]:
+        """The buffers of the arcs that begin at a port; outputs have none."""
+        return self._buffers.get(port.name, [])
+
+    def lengths(self) -> dict[str, int]:
+        """How many elements are in each buffer."""
+        return {buffer.label: len(buffer.elements) for buffers in self._buffers.values() for buffer in buffers}
+
+    def put(self, port: Port, element: Element) -> list[str]:
+        """An element appears at a port: every arc that begins there takes it. The labels of their buffers."""
+        for buffer in self.buffers(port):
+            buffer.put(element)
+        if element.tuple is not None:
+            for arc in self.network.consumers(port):
+                if isinstance(arc.consumer, Output):
+                    self.left[arc.consumer.name].append(element.tuple.select(arc.consumer.schema(0).names))
+        return [buffer.label for buffer in self.buffers(port)]
+
+    def number(self) -> int:
+        self.arrivals += 1
+        return self.arrivals
+
+    def reaches(self, source: Box, box: Box) -> bool:
+        """Whether a box gets what comes from a source."""
+        return any(port.box is source or self.reaches(source, port.box) for port in box.inputs)
+
+    def _node(self, box: Box) -> Node:
+        waits = isinstance(box, Cleanse | Join)
+        inputs = [self._buffer(Arc(port, box, slot)) for slot, port in enumerate(box.inputs)]
+        needed = [self._plan.columns.get(Port(box, index).name, frozenset()) for index in range(len(box.ports))]
+        if isinstance(box, Stateful) and waits:
+
+            def assured(slot: int) -> int:
+                return self._assured(box.inputs[slot], str(inputs[slot].on))
+
+            kind = Merging if isinstance(box, Cleanse) else IdleWaiting
+            return kind(box, inputs, needed, self.number, assured, self._relaxed)
+        if isinstance(box, Stateful):
+            return Holding(box, inputs, needed, self.number)
+        rows = None
+        if isinstance(box, TableJoin):
+            schema = box.loaded(needed[0])
+            rows = box.table.read(schema).select(schema.names)
+        return Stateless(box, inputs, operator(box, needed[0], rows))
+
+    def _buffer(self, arc: Arc) -> Buffer:
+        box, label = arc.consumer, f"{arc.port.name} -> {arc.consumer.name}"
+        if [port.name for port in box.inputs].count(arc.port.name) > 1:
+            label += f"[{arc.slot}]"
+        on = box.on[arc.slot] if isinstance(box, Join) else box.on if isinstance(box, Cleanse) else None
+        buffer = Buffer(arc, label, on)
+        self._buffers.setdefault(arc.port.name, []).append(buffer)
+        return buffer
+
+    def _assured(self, port: Port, on: str) -> int:
+        """What a stream with latent timestamps has reached, if nothing of it is on its way: the clock."""
+        latent = {name for name, node in self.sources.items() if node.box.timestamps == "latent" and not node.ended}
+        if not latent or self._on_its_way(port):
+            return BEGINNING
+        known = {
+            name: {**dict.fromkeys(node.box.marked(0), self.now if name in latent else BEGINNING), ENDED: BEGINNING}
+            for name, node in self.sources.items()
+        }
+        return self.network.propagate(known)[port.name].get(on, BEGINNING)
+
+    def _on_its_way(self, port: Port) -> bool:
+        inputs = self.nodes[port.box.name].inputs if port.box.name in self.nodes else ()
+        return any(buffer.elements or self._on_its_way(buffer.arc.port) for buffer in inputs)
+
+
+def input_names(box: Box) -> list[str]:
+    """What the inputs of a box are called: by their streams, numbered where one comes in twice."""
+    names = [port.name for port in box.inputs]
+    return [f"{name}[{slot}]" if names.count(name) > 1 else name for slot, name in enumerate(names)]
