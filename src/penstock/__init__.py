@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from penstock.progress.idle import heartbeat, on_demand
     from penstock.progress.policy import delayed, ordered, punctuated
     from penstock.runtime.result import Result
+    from penstock.runtime.stepping.stepper import Stepper
     from penstock.spark.dataframe import dataframe
     from penstock.spark.run import Run
 
@@ -72,6 +73,7 @@ __all__ = [
     # running
     "Result",
     "Run",
+    "Stepper",
     # errors
     "InternalError",
     "PenstockError",
@@ -111,6 +113,7 @@ _HOME = {
     "ordered": "penstock.progress.policy",
     "punctuated": "penstock.progress.policy",
     "Result": "penstock.runtime.result",
+    "Stepper": "penstock.runtime.stepping.stepper",
     "dataframe": "penstock.spark.dataframe",
     "Run": "penstock.spark.run",
 }

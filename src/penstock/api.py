@@ -9,11 +9,13 @@ from penstock.errors import QueryError
 from penstock.language.builder import Builder
 from penstock.plan.compile import compile_network
 from penstock.plan.explain import explain
+from penstock.plan.plan import OUT_OF_ORDER
 from penstock.runtime.board import Record
-from penstock.runtime.job import Job, look_at, open_job
+from penstock.runtime.job import Job, architecture_of, look_at, open_job
 from penstock.runtime.local import run_locally
 from penstock.runtime.result import Result
 from penstock.runtime.settings import TRAIN_BYTES, Settings
+from penstock.runtime.stepping.stepper import Stepper
 from penstock.spark.run import Run, run_to_end
 from penstock.spark.session import parallelism
 from penstock.storage.folder import Folder
@@ -35,14 +37,16 @@ class Network(Builder):
         train_bytes: int = TRAIN_BYTES,
         buckets: int = 0,
         tasks: int = 0,
+        architecture: str = OUT_OF_ORDER,
         on_batch: Callable[[Record], None] | None = None,
     ) -> Result:
         """Run over bounded inputs to their end, exactly once, and return what came out.
 
         With a `checkpoint` that an earlier run has left, the run goes on from there. `train_bytes` bounds the decoded
         tuples that one batch takes in, and `train_rows`, if given, their number; `buckets` and `tasks` are the
-        parallelism of stages and of the intake (0: one for each core). `on_batch` is called after every batch with the
-        board's record.
+        parallelism of stages and of the intake (0: one for each core). `architecture` is "out-of-order"; or "in-order",
+        which keeps every stream in order and holds tuples back for that. `on_batch` is called after every batch with
+        the board's record.
         """
         if engine not in ENGINES:
             raise QueryError(f"unknown engine {engine!r}", expected=f"one of {', '.join(ENGINES)}")
@@ -55,8 +59,9 @@ class Network(Builder):
                 hint="use start(), which returns a handle",
             )
         if engine == "local":
-            return run_locally(self._job(settings, checkpoint, os.cpu_count() or 1), on_batch)
-        return run_to_end(self._job(settings, checkpoint, parallelism(master)), master=master, on_batch=on_batch)
+            return run_locally(self._job(settings, checkpoint, os.cpu_count() or 1, architecture), on_batch)
+        job = self._job(settings, checkpoint, parallelism(master), architecture)
+        return run_to_end(job, master=master, on_batch=on_batch)
 
     def start(
         self,
@@ -67,23 +72,34 @@ class Network(Builder):
         train_bytes: int = TRAIN_BYTES,
         buckets: int = 0,
         tasks: int = 0,
+        architecture: str = OUT_OF_ORDER,
         on_batch: Callable[[Record], None] | None = None,
     ) -> Run:
         """Start on Spark and return a handle; the run goes on until it is stopped or its inputs have ended."""
-        job = self._job(Settings(train_rows, train_bytes, buckets, tasks), checkpoint, parallelism(master))
+        settings = Settings(train_rows, train_bytes, buckets, tasks)
+        job = self._job(settings, checkpoint, parallelism(master), architecture)
         bounded = all(s.connector.bounded for s in job.plan.network.sources)
         return Run(job, master=master, to_the_end=bounded, on_batch=on_batch)
 
     def look(self, checkpoint: str) -> Result:
         """What a run of this network has produced so far, and who waits in it; the run may be going on elsewhere."""
-        return Result(look_at(compile_network(self.network), Folder(checkpoint)))
+        folder = Folder(checkpoint)
+        return Result(look_at(compile_network(self.network, architecture_of(folder)), folder))
 
-    def explain(self) -> str:
+    def explain(self, *, architecture: str = OUT_OF_ORDER) -> str:
         """The plan: boxes, stages, the two halves of each Aggregate, and the progress of every arc."""
-        return explain(compile_network(self.network))
+        return explain(compile_network(self.network, architecture))
 
-    def _job(self, settings: Settings, checkpoint: str | None, cores: int) -> Job:
-        plan = compile_network(self.network)
+    def stepper(self, *, relaxed: bool = True, architecture: str = OUT_OF_ORDER) -> Stepper:
+        """Step through the network in this process, one element and one box at a time; inputs are fed by hand.
+
+        With `relaxed=False` merges and joins wait until all their inputs have elements, as they do without time-stamp
+        memory: then tuples with equal timestamps hold each other back.
+        """
+        return Stepper(compile_network(self.network, architecture), relaxed=relaxed)
+
+    def _job(self, settings: Settings, checkpoint: str | None, cores: int, architecture: str) -> Job:
+        plan = compile_network(self.network, architecture)
         if checkpoint is not None:
             return open_job(plan, settings, Folder(checkpoint), cores)
         temporary = TemporaryFolder(f"penstock-{self.name}-")

@@ -13,6 +13,7 @@ from penstock.algebra.hidden import ARRIVED, ENDED, SEQ
 from penstock.algebra.ticks import BEGINNING, END
 from penstock.operators.catalog import entry, holder
 from penstock.operators.group_state import GATHER_CHUNKS
+from penstock.plan.compile import compile_network
 
 SCHEMA = {"ts": "int64", "k": "string", "v": "int64"}
 SECOND = 1_000_000
@@ -374,3 +375,36 @@ def test_of_values_that_repeat_one_is_held() -> None:
         box.batch((n, "x", n % 2), (n, "y", 7), (n, "y", 7))
         assert box.held()["h0"] == (2 if n == 0 else 3)
     assert box.batch(mark=END) == [(0, "x", 2), (0, "y", 1)]
+
+
+def test_groups_with_marks_of_their_own_close_apart() -> None:
+    net = pk.Network("net")
+    rows = pk.memory([], schema={"ts": "int64", "k": "string", "v": "int64"})
+    packets = net.source("in", rows, progress=pk.ordered(by="k"))
+    packets.aggregate({"n": "count(*)"}, size=10, by=["k", "v"], name="counts").output("o")
+    box: Any = next(b for b in compile_network(net.network).network.boxes if b.name == "counts")
+    slots = MemorySlots()
+
+    def step(tuples: list[tuple[int, str, int]], marks: list[tuple[str, int]], mark: int) -> list[tuple[Any, ...]]:
+        needed = (frozenset(box.schema(0).names),)
+        low, operator = entry(box, needed), holder(box, slots, needed)
+        if tuples:
+            low.process(0, pa.table([list(c) for c in zip(*tuples, strict=True)], names=["ts", "k", "v"]))
+        if marks:
+            low.process(1, pa.table([list(c) for c in zip(*marks, strict=True)], names=["k", "ts"]))
+        for part, table in low.flush():
+            operator.receive(part, stamped(table))
+        found = [t for _, t in operator.punctuate([{"ts": mark}, {}], now=0)]
+        return sorted(tuple(row.values())[:4] for table in found for row in table.to_pylist())
+
+    assert step([(1, "a", 0), (2, "a", 1), (3, "b", 0)], [("a", 2), ("b", 3)], 2) == []
+    assert step([(12, "a", 0)], [("a", 12)], 3) == [(0, "a", 0, 1), (0, "a", 1, 1)]
+    # One row of each group that waits, and the marks that were ahead of the stream when their slots were written.
+    assert slots.rows() == 2 + 2
+    assert step([], [], 3) == []
+    assert step([], [("b", 10)], 10) == [(0, "b", 0, 1)]
+    assert slots.rows() == 1 + 1
+    assert step([], [], 20) == [(10, "a", 0, 1)]
+    assert slots.rows() == 0
+    assert step([], [("a", 15)], 25) == []
+    assert slots.rows() == 0

@@ -1,4 +1,4 @@
-"""The command line: `penstock run`, `explain`, `why`, `boxes`, `demo`, `bench`."""
+"""The command line: `penstock run`, `explain`, `step`, `why`, `trace`, `close`, `boxes`, `demo`, `bench`."""
 
 from __future__ import annotations
 
@@ -17,8 +17,13 @@ from penstock.api import Network
 from penstock.cli.boxes import boxes
 from penstock.cli.demo import demo
 from penstock.cli.failures import reported
+from penstock.cli.step import show_steps
 from penstock.cli.stopping import interruptible, start_spark, stop_on_signal
+from penstock.cli.trace import show_statistics, show_traces
 from penstock.errors import PenstockError, QueryError
+from penstock.plan.plan import ARCHITECTURES, OUT_OF_ORDER
+
+ARCHITECTURE = f"How streams are run: {' or '.join(ARCHITECTURES)}."
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, help=__doc__)
 app.command("demo")(demo)
@@ -47,13 +52,14 @@ def run(
     master: Annotated[str | None, typer.Option(help="The Spark master; local[*] if not given.")] = None,
     checkpoint: Annotated[str | None, typer.Option(help="Where to keep the run, to go on after a stop.")] = None,
     rows: Annotated[int, typer.Option(min=0, help="How many tuples of each output to show.")] = 20,
+    architecture: Annotated[str, typer.Option(help=ARCHITECTURE)] = OUT_OF_ORDER,
 ) -> None:
     """Run the network of an application: to the end of its inputs, or until Ctrl-C."""
     with reported(), stop_on_signal() as stop:
         net = load(application, network)
         console = Console()
         start_spark(master)
-        handle = net.start(master=master, checkpoint=checkpoint)
+        handle = net.start(master=master, checkpoint=checkpoint, architecture=architecture)
         console.print(f"running [bold]{net.name}[/], checkpoint {handle.checkpoint}; Ctrl-C stops", highlight=False)
         with interruptible(stop):
             while not (stop.is_set() or handle.wait(1.0) or handle.result.record().ended):
@@ -80,10 +86,23 @@ def run(
 def explain(
     application: Annotated[Path, typer.Argument(help="A Python file that defines a network.")],
     network: Annotated[str | None, typer.Option(help="Which variable, if the file defines several networks.")] = None,
+    architecture: Annotated[str, typer.Option(help=ARCHITECTURE)] = OUT_OF_ORDER,
 ) -> None:
     """Show the plan of an application's network: boxes, stages, progress of every arc."""
     with reported():
-        typer.echo(load(application, network).explain())
+        typer.echo(load(application, network).explain(architecture=architecture))
+
+
+@app.command()
+def step(
+    application: Annotated[Path, typer.Argument(help="A Python file that defines a network.")],
+    network: Annotated[str | None, typer.Option(help="Which variable, if the file defines several networks.")] = None,
+    limit: Annotated[int | None, typer.Option(min=1, help="Stop after so many steps.")] = None,
+    pause: Annotated[bool, typer.Option("--pause", help="Wait for Enter after every step; q ends.")] = False,
+) -> None:
+    """Show, without Spark, how the elements of an application's inputs move from box to box: a line for each step."""
+    with reported():
+        show_steps(load(application, network), limit, pause)
 
 
 @app.command()
@@ -94,11 +113,43 @@ def why(
 ) -> None:
     """Say which boxes wait, what they hold, which input and shard they wait for, and what would release them."""
     with reported():
-        found = load(application, network).look(checkpoint).waiting()
-        for each in found:
+        result = load(application, network).look(checkpoint)
+        waiting, failed = result.waiting(), result.failures()
+        for each in (*waiting, *failed):
             typer.echo(str(each))
-        if not found:
+        if not waiting:
             typer.echo("nothing waits")
+
+
+@app.command()
+def close(
+    application: Annotated[Path, typer.Argument(help="A Python file that defines a network.")],
+    source: Annotated[str, typer.Argument(metavar="INPUT", help="The input that the shard is of.")],
+    shard: Annotated[str, typer.Argument(help="The shard: a lane of files, a link, a value of shard_by.")],
+    checkpoint: Annotated[str, typer.Option(help="The checkpoint of its run.")],
+    network: Annotated[str | None, typer.Option(help="Which variable, if the file defines several networks.")] = None,
+) -> None:
+    """Close a shard that will not deliver any more, so that nobody waits for it; if it does, it is open again."""
+    with reported():
+        load(application, network).look(checkpoint).close_shard(source, shard)
+        typer.echo(f"shard '{shard}' of input '{source}' is closed with the next batch of the run")
+
+
+@app.command()
+def trace(
+    application: Annotated[Path, typer.Argument(help="A Python file that defines a network.")],
+    checkpoint: Annotated[str, typer.Option(help="The checkpoint of its run, running or stopped.")],
+    network: Annotated[str | None, typer.Option(help="Which variable, if the file defines several networks.")] = None,
+    last: Annotated[int, typer.Option(min=1, help="How many of the newest traces to show.")] = 5,
+) -> None:
+    """Show the way of the last heartbeats and ETS through the network, where they waited, and what every box costs."""
+    with reported():
+        result = load(application, network).look(checkpoint)
+        console, traces = Console(highlight=False), result.traces()[-last:]
+        show_traces(console, traces)
+        if not traces:
+            console.print("no heartbeat or ETS in the last batches")
+        show_statistics(console, result.record())
 
 
 def load(application: Path, name: str | None) -> Network:

@@ -19,6 +19,8 @@ from penstock.algebra.window import Window
 from penstock.algebra.window_function import WindowFunction
 from penstock.errors import QueryError
 from penstock.language.checks import key_columns, refuse_hidden, require_columns
+from penstock.language.smoothing import smoothed, smoothing
+from penstock.language.turning import aggregate_down, decreases
 
 if TYPE_CHECKING:
     from penstock.language.stream import Stream
@@ -38,11 +40,22 @@ def aggregate(
     timeout: str | dt.timedelta | None = None,
     origin: str = "epoch",
     partial: bool = False,
+    flush: str | None = None,
+    table: int | None = None,
+    every: int | None = None,
+    delay: int | None = None,
     name: str | None = None,
 ) -> Stream:
     builder = stream._builder
     label = builder._fresh("aggregate", name)
     with builder._building(label):
+        down = None if assuming is not None else decreases(stream, on)
+        if down is not None and isinstance(advance, str | dt.timedelta):
+            raise QueryError(f"'{down}' decreases, and advance= must be a number then", found=repr(advance))
+        if down is not None:
+            options = {"by": by, "timeout": timeout, "origin": origin, "partial": partial, "name": label}
+            smooth_options = {"flush": flush, "table": table, "every": every, "delay": delay}
+            return aggregate_down(stream, outputs, down, size, advance, **options, **smooth_options)
         if not isinstance(outputs, Mapping | WindowFunction):
             raise QueryError(
                 "the outputs of an aggregate cannot be read",
@@ -81,9 +94,18 @@ def aggregate(
         refuse_hidden((*aggregation.output_schema.names, *keys, *aggregation.columns))
         texts = output_texts(outputs)
         wait = _timeout(timeout)
+        smooth = smoothing(flush, table, every, delay)
         plain = isinstance(windows, Periodic) and not windows.from_first and not numbered
         if plain and isinstance(windows, Periodic) and order is None and wait is None:
-            return builder._add(Aggregate(label, (stream._port,), aggregation, texts, attribute, windows.window, keys))
+            box = Aggregate(label, (stream._port,), aggregation, texts, attribute, windows.window, keys)
+            return builder._add(box) if smooth is None else smoothed(stream, box, *smooth)
+        if smooth is not None:
+            raise QueryError(
+                "flush= is for windows that punctuation closes",
+                expected="windows at multiples of advance= on a progressing attribute",
+                found="assuming=, timeout=, origin='first', a predicate as advance=, or windows of tuples",
+                hint="leave flush= out: these windows are closed group by group, so their results are spread already",
+            )
         return builder._add(
             GroupwiseAggregate(
                 label, (stream._port,), aggregation, texts, attribute, windows, keys, order, wait, partial

@@ -141,7 +141,7 @@ _BOXES: Final[dict[str, _Words]] = {
     "cleanse": _Words(
         Stream.cleanse,
         "stream",
-        "Puts a disordered stream in order: a tuple leaves when the low-water mark has passed it.",
+        "Puts a disordered stream in order: a tuple leaves when the low-water mark has reached it.",
         "one stream, in order",
         "packets.cleanse()",
         "boxes/cleanse.md",
@@ -183,6 +183,11 @@ _BOXES: Final[dict[str, _Words]] = {
             "timeout": "a window open for longer than this on the wall clock leaves as it is",
             "origin": "'epoch': windows start at multiples of advance; 'first': at the first value of the group",
             "partial": "whether windows of tuples that are not full leave at the end of the input",
+            "flush": "smooth the work of window ends: how entries of complete windows leave the low level's table, "
+            "'at-once', 'slow', 'lazy' or 'in-order'",
+            "table": "entries of that table in every bucket; 65536 if not given",
+            "every": "slow: how many tuples must arrive for an old entry to leave; 160 if not given, 1 in order",
+            "delay": "slow and lazy: how many windows later a result may leave; 2 if not given",
             "name": NAME,
         },
     ),

@@ -95,6 +95,10 @@ class Stream:
         timeout: str | dt.timedelta | None = None,
         origin: str = "epoch",
         partial: bool = False,
+        flush: str | None = None,
+        table: int | None = None,
+        every: int | None = None,
+        delay: int | None = None,
         name: str | None = None,
     ) -> Stream:
         """Aggregates over the windows `[start, start + size)` of `on`, for each group of `by`.
@@ -120,6 +124,12 @@ class Stream:
         With a `timeout` such as "5 seconds" a window leaves early when its first tuple in the group has arrived that
         long ago. Tuples that come later, and belong to no other window that is open, go to the late stream.
 
+        With `flush` the aggregate has a low level with a table of `table` entries in every bucket (65,536), which lives
+        across batches, and spreads the work of window ends: entries of complete windows leave "at-once"; "slow", one
+        for `every` tuples that arrive (160); "lazy", when another group takes their place; or "in-order", slow (1)
+        but all before one of a later window. Slow and lazy may delay a result by up to `delay` windows (2). Final
+        results are the same. Outputs that keep values whole, such as a median, are refused.
+
         `name` names the box.
         """
         return aggregate(
@@ -133,6 +143,10 @@ class Stream:
             timeout=timeout,
             origin=origin,
             partial=partial,
+            flush=flush,
+            table=table,
+            every=every,
+            delay=delay,
             name=name,
         )
 
@@ -149,7 +163,7 @@ class Stream:
         return bsort(self, on=on, slack=slack, by=by, name=name)
 
     def cleanse(self, *, on: str | None = None, by: Sequence[str] | str = (), name: str | None = None) -> Stream:
-        """The same tuples in order of `on` (in each group of `by`): they leave when the low-water mark has passed.
+        """The same tuples in order of `on` (in each group of `by`): they leave when the low-water mark reaches them.
 
         `on` is an attribute that the stream makes progress on, and may be left out if there is only one. Tuples with
         equal values leave as they arrived. With `by`, one attribute or several, groups are sorted each on its own and
@@ -330,7 +344,7 @@ def merge(*streams: Stream, on: str | None = None, name: str | None = None) -> S
     """All tuples of several streams of one schema, in order of `on`: the order-preserving union.
 
     `on` is an attribute that all of them make progress on, and may be left out if there is only one. A tuple leaves
-    when the low-water marks of all streams have passed it; equal ones leave in the order of the streams, then of
-    arrival. `name` names the box.
+    when the low-water marks of all streams have reached it; equal ones leave as they arrive, and those that leave
+    together in the order of the streams. `name` names the box.
     """
     return merge_streams(*streams, on=on, name=name)

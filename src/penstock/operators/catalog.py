@@ -10,10 +10,13 @@ from penstock.algebra.aggregate import Aggregate
 from penstock.algebra.assume import Assume
 from penstock.algebra.box import Box, Filter, Map, Stateful, Union
 from penstock.algebra.bsort import BSort
+from penstock.algebra.buffered import BufferedAggregate
 from penstock.algebra.cleanse import Cleanse
 from penstock.algebra.dedupe import Dedupe
+from penstock.algebra.group_marks import GroupMarks
 from penstock.algebra.groupwise import GroupwiseAggregate
 from penstock.algebra.join import Join
+from penstock.algebra.lowlevel import LowLevel
 from penstock.algebra.resample import Resample
 from penstock.algebra.table_join import TableJoin
 from penstock.errors import InternalError
@@ -21,12 +24,16 @@ from penstock.operators.aggregate import AggregateOp
 from penstock.operators.assume import AssumeOp, ForwardOp
 from penstock.operators.base import Entry, Holder, Operator, Slots
 from penstock.operators.bsort import BSortOp
+from penstock.operators.buffered import BufferedAggregateOp, BufferEntryOp
 from penstock.operators.cleanse import CleanseOp
 from penstock.operators.dedupe import DedupeEntryOp, DedupeOp
 from penstock.operators.filter import FilterOp
+from penstock.operators.group_marks import GroupMarksEntry, GroupMarksOp
 from penstock.operators.groupwise import GroupwiseEntry, GroupwiseOp
 from penstock.operators.join import JoinOp
 from penstock.operators.join_entry import JoinEntryOp
+from penstock.operators.joint_aggregate import JointAggregateOp
+from penstock.operators.lowlevel import LowLevelOp
 from penstock.operators.map import MapOp
 from penstock.operators.resample import ResampleEntryOp, ResampleOp
 from penstock.operators.subaggregate import SubAggregateOp
@@ -51,10 +58,14 @@ def operator(box: Box, needed: Collection[str], rows: pa.Table | None = None) ->
 def entry(box: Stateful, needed: Sequence[frozenset[str]]) -> Entry:
     """What a stateful box does where the tuples are; `needed` are the columns needed of each of its outputs."""
     match box:
-        case Aggregate():
+        case BufferedAggregate():
+            return BufferEntryOp(box, needed)
+        case Aggregate() | LowLevel():
             return SubAggregateOp(box)
         case GroupwiseAggregate():
             return GroupwiseEntry(box, needed)
+        case GroupMarks():
+            return GroupMarksEntry(box, needed)
         case Assume() | BSort() | Cleanse():
             return ForwardOp(box, needed)
         case Dedupe():
@@ -69,10 +80,16 @@ def entry(box: Stateful, needed: Sequence[frozenset[str]]) -> Entry:
 def holder(box: Stateful, slots: Slots, needed: Sequence[frozenset[str]]) -> Holder:
     """What a stateful box does at its stage."""
     match box:
+        case BufferedAggregate():
+            return BufferedAggregateOp(box, slots)
         case Aggregate():
-            return AggregateOp(box, slots)
+            return AggregateOp(box, slots) if box.joint is None else JointAggregateOp(box, slots, box.joint)
+        case LowLevel():
+            return LowLevelOp(box, slots)
         case GroupwiseAggregate():
             return GroupwiseOp(box, slots, needed)
+        case GroupMarks():
+            return GroupMarksOp(box, slots, needed)
         case Assume():
             return AssumeOp(box, slots)
         case BSort():

@@ -5,19 +5,36 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from penstock.algebra.network import Network
-from penstock.errors import InternalError, PenstockError
+from penstock.errors import InternalError, PenstockError, QueryError
 from penstock.plan.assign_stages import assign_stages
+from penstock.plan.in_order import in_order
 from penstock.plan.keep_rejects import keep_rejects
-from penstock.plan.plan import Plan
+from penstock.plan.mark_groups import mark_groups
+from penstock.plan.plan import ARCHITECTURES, OUT_OF_ORDER, Plan
 from penstock.plan.prune_columns import prune_columns
 from penstock.plan.roll_up import roll_up
+from penstock.plan.state_jointly import state_jointly
 
-RULES: tuple[Callable[[Plan], Plan], ...] = (keep_rejects, assign_stages, prune_columns, roll_up)
+RULES: tuple[Callable[[Plan], Plan], ...] = (
+    in_order,
+    keep_rejects,
+    mark_groups,
+    assign_stages,
+    prune_columns,
+    roll_up,
+    state_jointly,
+)
 
 
-def compile_network(network: Network) -> Plan:
+def compile_network(network: Network, architecture: str = OUT_OF_ORDER) -> Plan:
     """Apply all rules; the invariants of the network are checked after each, and a failure names the rule."""
-    plan = Plan(network)
+    if architecture not in ARCHITECTURES:
+        raise QueryError(
+            f"unknown architecture {architecture!r}",
+            network=network.name,
+            expected=f"one of {', '.join(ARCHITECTURES)}",
+        )
+    plan = Plan(network, architecture)
     network.check()
     for rule in RULES:
         plan = rule(plan)

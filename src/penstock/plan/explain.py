@@ -4,19 +4,25 @@ from __future__ import annotations
 
 from penstock.algebra.aggregate import Aggregate
 from penstock.algebra.box import Output, Port, Source, Stateful
+from penstock.algebra.buffered import BufferedAggregate
+from penstock.algebra.hidden import fallen
 from penstock.algebra.join import SEGMENT, Join
+from penstock.algebra.joint import joint_names
+from penstock.algebra.lowlevel import LowLevel
 from penstock.algebra.table_join import TableJoin
 from penstock.algebra.ticks import span_text
-from penstock.plan.plan import INTAKE, Plan
+from penstock.plan.mark_groups import lost
+from penstock.plan.plan import INTAKE, OUT_OF_ORDER, Plan
 
 
 def explain(plan: Plan) -> str:
     """The plan, place by place, in the order in which a tuple meets it."""
     network = plan.network
     lines = [f"network {network.name}: {_counted(len(network.sources), 'input')}, {_counted(plan.stages, 'stage')}"]
+    lines[0] += "" if plan.architecture == OUT_OF_ORDER else f", {plan.architecture}"
     lines += ["", "intake (workers that read; stateless boxes run wherever their tuples are)"]
     for box in network.boxes:
-        if isinstance(box, Stateful | Output):
+        if isinstance(box, Stateful | Output) or "!" in box.name:
             continue
         lines.append(f"  {box.kind} {box.name}{_inputs(box.inputs)}: {box.describe()}")
         if isinstance(box, Source):
@@ -24,19 +30,31 @@ def explain(plan: Plan) -> str:
         if isinstance(box, TableJoin):
             names, known = box.loaded(plan.columns[box.name]).names, len(box.pairing.right)
             lines.append(f"    loads {', '.join(names)} ({len(names)} of {_counted(known, 'column')} of the table)")
-        lines += [f"    -> {_progress(Port(box, i))}" for i in range(len(box.ports)) if _used(plan, Port(box, i))]
+        ports = [port for i in range(len(box.ports)) if _used(plan, port := Port(box, i))]
+        lines += [f"    -> {_progress(port)}{_jointly(plan, port)}" for port in ports]
     for stage in range(INTAKE + 1, plan.stages + 1):
         lines += ["", f"stage {stage}"]
         for box in plan.stateful(stage):
             lines.append(f"  {box.kind} {box.name}{_inputs(box.inputs)}: {box.describe()}")
-            if isinstance(box, Aggregate):
-                lines.append(f"    low level: partial aggregates per pane of {_pane(box)}, before the exchange")
+            if isinstance(box, LowLevel):
+                lines.append(f"    table: {box.table:,} entries in every bucket, a place for each group by its hash")
+                lines.append(f"    flush {box.flush.name}: {box.flush.describe()}")
+            if isinstance(box, BufferedAggregate):
+                lines.append("    keeps every tuple until its last window has closed, and then computes that window")
+            elif isinstance(box, Aggregate):
+                lines.append(f"    low level: {_low_level(box)}")
                 lines.append(f"    high level: results leave when {box.on} has passed a window's end")
+                if box.joint is not None:
+                    lines.append(f"    or has in all pairs with their {box.joint.column} (joint punctuation)")
             if isinstance(box, Join):
                 lines.append(f"    keeps {box.keeps()}")
+            if (instead := lost(box)) is not None:
+                lines.append(f"    {instead}")
             for slot, port in enumerate(box.inputs):
-                lines.append(f"    exchange of {port.name}: {_exchange(box.keys(slot))}")
-            lines.append(f"    -> {_progress(Port(box))}")
+                # The low level of an aggregate is in the same bucket.
+                if not (isinstance(port.box, LowLevel) and isinstance(box, Aggregate)):
+                    lines.append(f"    exchange of {port.name}: {_exchange(box.keys(slot))}")
+            lines.append(f"    -> {_progress(Port(box))}{_jointly(plan, Port(box))}")
     lines += ["", "outlet"]
     lines += [f"  output {o.name}{_inputs(o.inputs)}: {o.describe()}" for o in network.outputs if "!" not in o.name]
     return "\n".join(lines)
@@ -59,12 +77,23 @@ def _inputs(ports: tuple[Port, ...]) -> str:
 
 
 def _progress(port: Port) -> str:
-    progress = ", ".join(port.progressing)
+    down = [f"{attribute} (descending)" for attribute in fallen(port.box.marked(port.index))]
+    progress = ", ".join((*port.progressing, *down))
     return f"{port.name}: progress on {progress}" if progress else f"{port.name}: no progress"
 
 
-def _pane(box: Aggregate) -> str:
-    return span_text(box.window.pane, box.on_type)
+def _jointly(plan: Plan, port: Port) -> str:
+    if port.name not in plan.network.joint:
+        return ""
+    left, right = (" or ".join(names) for names in joint_names(port))
+    return f", and jointly on ({left}, {right})"
+
+
+def _low_level(box: Aggregate) -> str:
+    low = box.inputs[0].box
+    if isinstance(low, LowLevel):
+        return f"{low.name}, whose partial aggregates are merged"
+    return f"partial aggregates per pane of {span_text(box.window.pane, box.on_type)}, before the exchange"
 
 
 def _used(plan: Plan, port: Port) -> bool:

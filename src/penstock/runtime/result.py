@@ -20,9 +20,10 @@ from penstock.errors import QueryError
 from penstock.plan.keep_rejects import errors_output, late_output
 from penstock.progress.idle import Span, span_ns
 from penstock.runtime.board import Board, Record
-from penstock.runtime.overdue import Failure, failures
 from penstock.runtime.job import Job
+from penstock.runtime.leaving import request
 from penstock.runtime.outlet import PROGRESS_SUFFIX
+from penstock.runtime.overdue import Failure, failures
 from penstock.runtime.traces import Trace
 from penstock.runtime.waiting import Waiting, waiting
 
@@ -112,6 +113,10 @@ class Result:
     def traces(self) -> list[Trace]:
         """The way of the heartbeats and ETS of the last batches through the network, oldest first."""
         return [trace for record in self._board.recent() for trace in record.traces]
+
+    def close_shard(self, source: str, shard: str) -> None:
+        """Ask the run to close a shard that will not deliver any more, with its next batch."""
+        request(self._job, source, shard)
 
     def failures(self, *, batch: Span = "1 minute", since: int | None = None) -> list[Failure]:
         """The shards that are overdue, and a batch that has not been committed within the time given."""

@@ -15,10 +15,9 @@ from pyspark.errors.exceptions.captured import StreamingQueryException
 from penstock.errors import InternalError, PenstockError
 from penstock.progress.idle import Span
 from penstock.runtime.board import Board, Record
-from penstock.runtime.overdue import Failure
 from penstock.runtime.job import Job
-from penstock.runtime.leaving import request
 from penstock.runtime.outlet import Outlet
+from penstock.runtime.overdue import Failure
 from penstock.runtime.result import Result
 from penstock.runtime.traces import Trace
 from penstock.runtime.train import Row
@@ -118,7 +117,7 @@ class Run:
         It takes effect with the next batch, which runs even if nothing arrives. If the shard does deliver again, it is
         open again, from where the input stands by then.
         """
-        request(self._job, source, shard)
+        self.result.close_shard(source, shard)
 
     def _commit(self, batch: int, notes: Iterable[Row]) -> None:
         try:
