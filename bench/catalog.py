@@ -6,14 +6,34 @@ from collections.abc import Sequence
 from typing import Final
 
 from penstock.errors import QueryError
+from penstock_bench.bandjoin import BANDJOIN
 from penstock_bench.calls import CALLS
 from penstock_bench.contract import OURS, Benchmark, Peer
+from penstock_bench.ets import ETS
 from penstock_bench.floor import FLOOR
+from penstock_bench.heartbeats import HEARTBEATS
+from penstock_bench.late import LATE
+from penstock_bench.lull import LULL
 from penstock_bench.q4 import Q4
 from penstock_bench.q7 import Q7
 from penstock_bench.q9 import Q9
+from penstock_bench.skew import SKEW
+from penstock_bench.smoothing import SMOOTHING
 
-BENCHMARKS: Final[tuple[Benchmark, ...]] = (Q4, Q7, Q9, CALLS, FLOOR)
+BENCHMARKS: Final[tuple[Benchmark, ...]] = (
+    Q4,
+    Q7,
+    Q9,
+    CALLS,
+    FLOOR,
+    HEARTBEATS,
+    ETS,
+    SMOOTHING,
+    SKEW,
+    LULL,
+    LATE,
+    BANDJOIN,
+)
 
 
 def find(name: str) -> Benchmark:

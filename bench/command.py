@@ -21,6 +21,9 @@ from penstock_bench.contract import Benchmark, Peer, Size
 from penstock_bench.measure import best, measure
 from penstock_bench.report import document, floor_table, table
 
+ROUNDS = 3
+"""How often peers take turns, unless the benchmark or the user says otherwise."""
+
 
 def register(app: typer.Typer) -> None:
     """Add the command to an application."""
@@ -35,7 +38,9 @@ def bench(
     case: Annotated[
         list[str] | None, typer.Option(help="A case of the benchmark, where it has several; all, if not given.")
     ] = None,
-    rounds: Annotated[int, typer.Option(min=1, help="Peers take turns this often; the best round counts.")] = 3,
+    rounds: Annotated[
+        int | None, typer.Option(min=1, help="Peers take turns this often; the best round counts. Most often 3.")
+    ] = None,
     json_file: Annotated[Path | None, typer.Option("--json", help="Write the results to this file too.")] = None,
     keep_data: Annotated[
         Path | None, typer.Option(help="Keep the data in this folder, and use what a run before has left there.")
@@ -50,7 +55,8 @@ def bench(
         chosen = find(name)
         peers = choose(chosen, against or [], case or [])
         size = Size(rows or chosen.size.rows, groups or chosen.size.groups)
-        found = conduct(chosen, size, peers, rounds=rounds, keep_data=keep_data, console=console)
+        turns = rounds or getattr(chosen, "rounds", ROUNDS)
+        found = conduct(chosen, size, peers, rounds=turns, keep_data=keep_data, console=console)
     except PenstockError as error:
         # Not as markup: an error may quote text with brackets of its own.
         Console(stderr=True).print(str(error), style="red", markup=False, highlight=False)
@@ -60,6 +66,8 @@ def bench(
         console.print(f"{pair}: {times:.2f} times as long", highlight=False)
     if "floor" in found:
         console.print(floor_table(found))
+    for part in chosen.shown(found) if hasattr(chosen, "shown") else ():
+        console.print(part)
     if json_file is not None:
         json_file.write_text(json.dumps(found, indent=2) + "\n")
     if not all(result["correct"] for result in found["results"].values()):

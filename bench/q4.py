@@ -37,11 +37,6 @@ class FlowCounts:
     peers: Sequence[Peer] = (
         Peer(OURS, "penstock_bench.ours:Flows", "this system"),
         Peer(
-            f"{OURS}-heartbeats",
-            "penstock_bench.ours:FlowsWithHeartbeats",
-            "this system, and a silent link with a heartbeat every second",
-        ),
-        Peer(
             "spark-rocksdb",
             "penstock_bench.native:RocksDBFlows",
             "Spark Structured Streaming, RocksDB state",
@@ -55,7 +50,7 @@ class FlowCounts:
         ),
         Peer("duckdb", "penstock_bench.q4:DuckDBFlows", "one batch query, no stream, no state"),
     )
-    growth: Sequence[tuple[str, str]] = ((f"{OURS}-heartbeats", OURS),)
+    growth: Sequence[tuple[str, str]] = ()
 
     def prepare(self, size: Size, data: Path, written: Callable[[int], None]) -> None:
         write(Traffic(size.rows, size.groups), data / "packets", written)

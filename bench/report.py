@@ -12,7 +12,10 @@ from penstock_bench.measure import growth, ratios
 
 
 def document(bench: Benchmark, size: Size, results: Mapping[str, Run]) -> dict[str, Any]:
-    """The results as JSON: `ratios` are ours over theirs, in rows per second; `growth` compares seconds."""
+    """The results as JSON: `ratios` are ours over theirs, in rows per second; `growth` compares seconds.
+
+    A benchmark that has more to say does so in `told(results)`, and shows it with `shown(found)`.
+    """
     found: dict[str, Any] = {
         "bench": bench.name,
         "rows": size.rows,
@@ -28,6 +31,9 @@ def document(bench: Benchmark, size: Size, results: Mapping[str, Run]) -> dict[s
         },
         "ratios": ratios(results),
     }
+    told = getattr(bench, "told", None)
+    if told is not None:
+        found.update(told(results))
     grown = growth(bench.growth, results)
     if grown:
         found["growth"] = grown
