@@ -7,6 +7,7 @@ from tests.plan.networks import source
 
 import penstock as pk
 from penstock.algebra.box import Box
+from penstock.algebra.lowlevel import InOrder, LowLevel
 from penstock.plan.compile import compile_network
 from penstock.plan.in_order import in_order
 from penstock.plan.plan import IN_ORDER, OUT_OF_ORDER, Plan
@@ -196,3 +197,13 @@ def test_an_unknown_architecture_is_refused() -> None:
     source(net).output("o")
     with pytest.raises(pk.QueryError, match=r"unknown architecture 'sideways'.*\n.*one of out-of-order, in-order"):
         compile_network(net.network, "sideways")
+
+
+def test_a_low_level_table_is_flushed_in_order_and_stays_beside_its_high_level() -> None:
+    net = pk.Network("smooth")
+    packets = net.source("in", pk.memory([], schema={"ts": "int64", "k": "int64"}))
+    packets.aggregate({"n": "count(*)"}, size=20, by="k", flush="lazy", table=4, name="counts").output("counts")
+    plan = compile_network(net.network, "in-order")
+    (low,) = [b for b in plan.network.boxes if isinstance(b, LowLevel)]
+    assert isinstance(low.flush, InOrder)
+    assert plan.stage_of["counts.low"] == plan.stage_of["counts"] == 1

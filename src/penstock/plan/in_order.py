@@ -91,6 +91,8 @@ class _Rewriting:
         made = replace(box, inputs=self._inputs(box, ANY))
         if type(made) is Aggregate and made.window.size > made.window.advance and not _two_level(made):
             made = BufferedAggregate(**{f.name: getattr(made, f.name) for f in fields(made)})
+        if isinstance(made, LowLevel):
+            made = made.in_order()
         self._built.append(made)
         for port in _ports(box):
             mine, default = Port(made, port.index), port.progressing[:1]
@@ -179,6 +181,9 @@ def _in_order(box: Source | Stateful, on: str) -> bool:
     """Whether what leaves a box is one sequence in order of an attribute."""
     if isinstance(box, Source):
         return _arrives_in_order(box, on)
+    if isinstance(box, LowLevel):
+        # The high level behind it is in the same buckets, and each of these is in order.
+        return box.on == on
     return isinstance(box, Cleanse | Aggregate) and box.on == on and not box.by
 
 
