@@ -11,12 +11,11 @@ The number of groups is an eighth, a quarter, a half and all of `--groups` (`--c
 twice as many entries. `--rows` are the packets of the largest case, in 4 windows; the others have their share, so that
 there are as many packets to a group. That is far fewer than in the paper (1.5 to a group and window, not 50 and more).
 
-What is measured is the CPU time of every train of packets, in the low level, and in the whole stage with the aggregate
-behind it, which shares its process here (in Gigascope it does not, so the paper measured the low level). Costs are those
-of a typical window: train by train, the median over all windows but the first, in which the table fills. From them
-follow the *pause*, the longest time that one train takes, and the *rate*, the highest one at which a ring buffer of some
-trains loses nothing (`ring.py`). *No limit* is the rate if the ring were endless, so that pauses did not matter. The
-state stays in memory.
+What is measured is the CPU time of every train of packets: in the low level, which is what the paper measured, and in
+the whole stage, as the aggregate behind it shares its process here. Costs are those of a typical window: train by
+train, the median over all windows but the first, in which the table fills. From them follow the *pause*, the longest
+time that one train takes, and the *rate*, the highest one at which a ring buffer of some trains loses nothing
+(`ring.py`). *No limit* is the rate if the ring were endless, so that pauses did not matter. State stays in memory.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ WINDOWS: Final = 4
 TRAINS: Final = 192
 """Trains of the largest case: 16,384 packets each, unless told otherwise."""
 RINGS: Final = (2, 4, 8)
-"""Trains that the ring holds. With two, one fills while one is worked on; the larger it is, the less a pause matters."""
+"""Trains that the ring holds. With two, one fills while one is worked on; in larger ones a pause matters less."""
 SHARES: Final = {"eighth": 8, "quarter": 4, "half": 2, "all": 1}
 TABLES: Final = {"1/2": 0.5, "1": 1.0, "2": 2.0}
 FLUSHES: Final[Mapping[str, Mapping[str, Any]]] = {
