@@ -108,10 +108,10 @@ def test_a_run_of_duckdb_in_every_band_is_measured_and_right(tmp_path: Path) -> 
 
 @pytest.mark.slow
 @pytest.mark.spark
-@pytest.mark.parametrize("peer", ["penstock-10s", "spark-rocksdb-1s"])
-def test_the_streaming_peers_are_right(tmp_path: Path, peer: str) -> None:
-    # 70 s of packets: with a band of 1 s, the window of the first minute closes.
+def test_our_peer_is_right(tmp_path: Path) -> None:
+    # 70 s of packets: the window of the first minute closes. A native run takes over a minute even so; every run of the
+    # benchmark checks it.
     size = Size(rows=700_000, groups=400_000)
     Q7.prepare(size, tmp_path / "data", lambda rows: None)
     (tmp_path / "scratch").mkdir()
-    assert run(Q7, Job("q7", peer, size, tmp_path / "data", tmp_path / "scratch")).correct
+    assert run(Q7, Job("q7", "penstock-10s", size, tmp_path / "data", tmp_path / "scratch")).correct
