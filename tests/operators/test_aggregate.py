@@ -11,7 +11,7 @@ from tests.operators.tables import MemorySlots, box_of, source, stamped
 import penstock as pk
 from penstock.algebra.hidden import ARRIVED, SEQ
 from penstock.algebra.ticks import END
-from penstock.operators.aggregate import GATHER_CHUNKS, MERGE_CHUNKS, AggregateOp, by_pane
+from penstock.operators.aggregate import GATHER_CHUNKS, MERGE_CHUNKS, MERGE_ROWS, AggregateOp, by_pane
 from penstock.operators.closing import PARTIAL, WHOLE
 from penstock.operators.subaggregate import PANE, SubAggregateOp, pane_numbers
 
@@ -130,6 +130,20 @@ def test_a_slot_is_merged_before_it_gathers_too_many_chunks() -> None:
     assert chunk.num_rows == 1
     assert close(operator, 100) == [(0, sum(range(24)), 11.5)]
     assert operator.released == 24
+
+
+def test_many_groups_are_held_at_most_twice_between_merges() -> None:
+    box, operator, slots = make({"n": "count(*)"}, size=100, by="k")
+    groups = [f"group {number}" for number in range(MERGE_ROWS + 100)]
+    held = []
+    for batch in range(5):
+        # The third brings only a few: merging them would not be worth it.
+        feed(box, operator, *((batch, k, 0) for k in (groups[:10] if batch == 2 else groups)))
+        assert close(operator, batch) == []
+        held.append(slots.rows())
+    least = len(groups)
+    assert held == [least, least, least + 10, least, least]
+    assert {n for _, _, n in close(operator, 100)} == {4, 5}
 
 
 def test_values_that_merging_makes_no_fewer_are_merged_seldom() -> None:

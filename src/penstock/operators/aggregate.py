@@ -28,6 +28,8 @@ from penstock.operators.subaggregate import PANE, merge_query
 
 MERGE_CHUNKS = 8
 """Chunks that a pane gathers before they are merged into one: bounds the state without rewriting it every batch."""
+MERGE_ROWS = 1024
+"""Rows that are not worth merging before there are that many chunks."""
 GATHER_CHUNKS = 64
 """The same for values and tuples of which merging makes no fewer: there it only saves opening many small chunks."""
 
@@ -178,7 +180,8 @@ class AggregateOp(Holder):
         for part, tuples in arrived.items():
             most = MERGE_CHUNKS if part == PARTIAL or part in distinct else GATHER_CHUNKS
             for pane, chunk in by_pane(tuples):
-                if self._slots.count(pane, part) + 1 < most:
+                full = self._slots.count(pane, part) + 1 >= most
+                if not full and not (most == MERGE_CHUNKS and self._outgrown(pane, part, chunk.num_rows)):
                     self._slots.append(pane, part, chunk)
                     continue
                 whole = pa.concat_tables([*self._slots.chunks(pane, part), chunk])
@@ -187,6 +190,11 @@ class AggregateOp(Holder):
                 elif part in distinct:
                     whole = kernel.run("SELECT DISTINCT * FROM tuples", tuples=whole)
                 self._slots.replace(pane, part, whole.combine_chunks())
+
+    def _outgrown(self, pane: int, part: str, fresh: int) -> bool:
+        """Whether as much has come since the last merge as was merged, so that the state is at most twice the least."""
+        held = [chunk.num_rows for chunk in self._slots.chunks(pane, part)]
+        return bool(held) and sum(held[1:], fresh) >= max(held[0], MERGE_ROWS)
 
 
 def by_pane(tuples: pa.Table) -> list[tuple[int, pa.Table]]:
