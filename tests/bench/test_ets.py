@@ -130,7 +130,7 @@ def test_the_report_has_the_figures_of_every_case_and_draws_them() -> None:
 @pytest.mark.slow
 @pytest.mark.spark
 def test_on_demand_nothing_is_held_from_one_batch_to_the_next(tmp_path: Path) -> None:
-    done = run(ETS, Job("ets", "penstock-on-demand", Size(150, 2), tmp_path, tmp_path))
+    done = run(ETS, Job("ets", "penstock-on-demand", Size(300, 2), tmp_path, tmp_path))
     assert done.correct
     assert done.detail["peak_held"] == 0
     assert done.detail["statements"] > 0

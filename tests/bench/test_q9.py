@@ -103,9 +103,9 @@ def test_a_run_of_duckdb_is_measured_and_right(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.spark
-@pytest.mark.parametrize("peer", ["penstock-60min", "spark-rocksdb-5min"])
-def test_the_streaming_peers_are_right(tmp_path: Path, peer: str) -> None:
+def test_the_native_peer_is_right(tmp_path: Path) -> None:
+    # Every run of the benchmark checks its peers, ours too; this one is here for what "closed" means without an end.
     size = Size(rows=100_000, groups=1)
     Q9.prepare(size, tmp_path / "data", lambda rows: None)
     (tmp_path / "scratch").mkdir()
-    assert run(Q9, Job("q9", peer, size, tmp_path / "data", tmp_path / "scratch")).correct
+    assert run(Q9, Job("q9", "spark-rocksdb-5min", size, tmp_path / "data", tmp_path / "scratch")).correct
