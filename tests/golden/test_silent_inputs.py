@@ -206,3 +206,21 @@ def test_tuples_that_fail_every_predicate_still_carry_the_time(run: Runner) -> N
     )
     assert result["counts"].to_pylist() == [{"ts": 0, "n": 1}]
     assert marks[:4] == [(0, 0, 0), (0, 0, 0), (1, 10, 10), (1, 20, 20)]
+
+
+def test_an_input_whose_only_shard_is_closed_holds_nobody_back_and_may_come_back(run: Runner) -> None:
+    closing = {"progress": pk.ordered(), "overdue": "4 seconds", "when_overdue": "close"}
+    steps: list[Step] = [
+        (8, {"busy": [8], "quiet": [7]}),
+        (11, {"busy": [11]}),
+        (12, {"busy": [12]}),  # quiet was last heard of 4 seconds ago: it is closed
+        (13, {"busy": [13]}),  # and states 10, for which [0, 10) waits, and no more
+        (14, {"quiet": [9, 10]}),  # it comes back: 9 is late
+        (15, {"busy": [21], "quiet": [20]}),
+        (16, {}),
+    ]
+    story = tell(run, steps, busy={}, quiet=closing)
+    assert story.emitted == [0, 0, 0, 1, 1, 2, 3]
+    assert story.windows == [(0, 2), (10, 4), (20, 2)]
+    assert story.late == {"busy": [], "quiet": [9]}
+    assert story.culprits[1] == {("quiet", "0")}

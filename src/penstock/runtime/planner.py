@@ -92,7 +92,7 @@ class Planner:
         # A script may bring its own clock; time never goes back, whatever the machine's clock does.
         now = max(start["now"] + self._stamps, max(clocks) if clocks else time.time_ns() // 1000)
         asked = self._leaving.asked(start.get("requests", 0))
-        if not moved and not asked and not self._timed:
+        if not moved and not asked and not self._timed and not start.get("gone"):
             return start
         record = self._board.latest()
         if not record.shards:
@@ -107,7 +107,7 @@ class Planner:
         beats = self._silence.heartbeats(record, start.get("beats", {}), speaking, now)
         left = self._leaving.decide(record, asked, speaking, now)
         due = moved or bool(beats) or bool(left) or bool(asked) or (record.wake is not None and now >= record.wake)
-        demanded = self._silence.on_demand(record, speaking, now, anyway=due)
+        demanded = merged(self._silence.on_demand(record, speaking, now, anyway=due), self._silence.released(record))
         latent = self._silence.latent(inputs, now) if due else {}
         stated = merged(merged(beats, demanded), latent)
         if not due and not stated:
@@ -120,6 +120,9 @@ class Planner:
             last = start.get("beats", {})
             silence["beats"] = {**last, **{n: {**last.get(n, {}), **dict.fromkeys(s, now)} for n, s in beats.items()}}
         silence |= offset_part(left, start.get("requests", 0) + len(asked))
+        if left:
+            # From now on somebody may wait for an input that nobody speaks for.
+            silence["gone"] = True
         kept = {key: value for key, value in start.items() if key not in ("stated", "said", "left")}
         offset = {"inputs": inputs, "issued": issued, "tasks": self._job.settings.tasks, "now": now}
         return {**kept, **offset, **tables, **silence}

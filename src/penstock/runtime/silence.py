@@ -10,11 +10,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from penstock.algebra.box import Source, Track
+from penstock.algebra.hidden import ENDED
 from penstock.algebra.network import Network
-from penstock.algebra.ticks import BEGINNING
+from penstock.algebra.ticks import BEGINNING, END
 from penstock.progress.extremes import Extremes, Reach
 from penstock.progress.idle import Heartbeat, Idle, OnDemand, idle_of
-from penstock.runtime.board import Record, source_marks
+from penstock.runtime.board import Need, Record, source_marks
 from penstock.runtime.waiting import culprits, met
 
 Stated = dict[str, dict[str, dict[str, int]]]
@@ -66,6 +67,41 @@ class Silence:
                 for name, shards in asked.items():
                     found.setdefault(name, {}).update(shards)
         return {name: shards for name, shards in found.items() if shards}
+
+    def released(self, record: Record) -> Stated:
+        """What inputs state of which every shard has been closed: as much as somebody waits for, and no more.
+
+        A promise of more would make late what they bring when they come back.
+        """
+        found: Stated = {}
+        for source in self.network.sources:
+            shards = record.shards.get(source.name, {})
+            if not shards or not all(seen.gone for seen in shards.values()):
+                continue
+            for need in record.waiting:
+                marks = {t.mark: self._enough(source, t, need) for t in source.tracks}
+                asked: Stated = {source.name: dict.fromkeys(shards, marks)}
+                if not met(self.network, need, self._marks(record, {})) and met(
+                    self.network, need, self._marks(record, asked)
+                ):
+                    found = merged(found, asked)
+        return found
+
+    def _enough(self, source: Source, track: Track, need: Need) -> int:
+        """The smallest mark of an attribute with which an input no longer holds a box back."""
+        ends = {s.name: {**{t.mark: END for t in s.tracks}, ENDED: END} for s in self.network.sources}
+
+        def releases(tick: int) -> bool:
+            return met(self.network, need, {**ends, source.name: {**ends[source.name], track.mark: tick}})
+
+        # Marks never decrease along a network, so halving finds it.
+        low, high = BEGINNING, END
+        if releases(low):
+            return low
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (low, middle) if releases(middle) else (middle, high)
+        return high
 
     def latent(self, inputs: Mapping[str, Any], now: int) -> Stated:
         """What inputs with latent timestamps state with every batch: whatever they bring later is later."""
