@@ -155,15 +155,20 @@ def test_what_is_missing_is_told_without_the_password(server: str, execute: Exec
         table.read(schema)
 
 
-def test_a_run_reads_it_again_when_its_interval_has_passed(server: str, execute: Execute) -> None:
+@pytest.mark.parametrize("engine", ["local", pytest.param("spark", marks=pytest.mark.spark)])
+def test_a_run_reads_it_again_when_its_interval_has_passed(
+    engine: str, server: str, execute: Execute, request: pytest.FixtureRequest
+) -> None:
     """The script's clock: seconds 0, 50, 70, 80; a minute after the first look comes the second."""
+    if engine == "spark":
+        request.getfixturevalue("spark_ready")
     net = pk.Network("pg")
     elements: list[Any] = []
     for second in (0, 50, 70, 80):
         elements += [pk.clock(second), (second, 1)]
     source = net.source("in", pk.memory(elements, schema={"ts": "int64", "user": "int64"}, train=2))
     source.join(pk.table(server, table="users"), "l.user = r.id").map(ts="ts", who='"Name"').output("o")
-    result = net.run("local", on_batch=lambda r: execute(f"UPDATE users SET \"Name\" = 'v{r.batch}' WHERE id = 1"))
+    result = net.run(engine, on_batch=lambda r: execute(f"UPDATE users SET \"Name\" = 'v{r.batch}' WHERE id = 1"))
     assert result["o"]["who"].to_pylist() == ["Ann", "Ann", "v1", "v1"]
 
 
