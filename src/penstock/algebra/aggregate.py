@@ -45,10 +45,9 @@ class Aggregate(Stateful):
 
     def schema(self, port: int) -> pa.Schema:
         source = self.inputs[0].schema
-        kind = source.field(self.on).type
-        # The first window of an attribute may start below the smallest value of a narrow or unsigned integer.
-        start = pa.field(self.on, pa.int64() if pa.types.is_integer(kind) else kind)
-        return pa.schema([start, *(source.field(name) for name in self.by), *self.aggregation.output_schema])
+        return pa.schema(
+            [start_field(source, self.on), *(source.field(name) for name in self.by), *self.aggregation.output_schema]
+        )
 
     def keys(self, slot: int) -> tuple[str, ...]:
         return self.by
@@ -70,3 +69,9 @@ class Aggregate(Stateful):
         by = f" by {', '.join(self.by)}" if self.by else ""
         size, advance = (span_text(n, self.on_type) for n in (self.window.size, self.window.advance))
         return f"{calls} on {self.on}, size {size}, advance {advance}{by}"
+
+
+def start_field(schema: pa.Schema, on: str) -> pa.Field:
+    """Where windows or panes start: the first may lie below the smallest value of a narrow or unsigned integer."""
+    kind = schema.field(on).type
+    return pa.field(on, pa.int64() if pa.types.is_integer(kind) else kind)

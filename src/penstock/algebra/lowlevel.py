@@ -16,6 +16,7 @@ from typing import ClassVar
 
 import pyarrow as pa
 
+from penstock.algebra.aggregate import start_field
 from penstock.algebra.aggregation import Aggregation
 from penstock.algebra.box import Marks, Stateful
 from penstock.algebra.hidden import end_of
@@ -144,10 +145,9 @@ class LowLevel(Stateful):
 
     def schema(self, port: int) -> pa.Schema:
         source = self.inputs[0].schema
-        kind = source.field(self.on).type
-        # A pane may start below the smallest value of a narrow or unsigned integer.
-        start = pa.field(self.on, pa.int64() if pa.types.is_integer(kind) else kind)
-        return pa.schema([start, *(source.field(name) for name in self.by), *self.aggregation.partial_schema])
+        return pa.schema(
+            [start_field(source, self.on), *(source.field(name) for name in self.by), *self.aggregation.partial_schema]
+        )
 
     def keys(self, slot: int) -> tuple[str, ...]:
         return self.by

@@ -14,11 +14,11 @@ from penstock.algebra.aggregation import Outputs, decompose, output_texts
 from penstock.algebra.expression import Expression, bind_predicate
 from penstock.algebra.groupwise import GroupwiseAggregate, Opening, Periodic
 from penstock.algebra.order import TUPLE_NUMBER, Order
-from penstock.algebra.ticks import Duration, can_progress, duration_ns, duration_ticks
+from penstock.algebra.ticks import Duration, duration_ns, duration_ticks
 from penstock.algebra.window import Window
 from penstock.algebra.window_function import WindowFunction
 from penstock.errors import QueryError
-from penstock.language.checks import key_columns, refuse_hidden, require_columns
+from penstock.language.checks import key_columns, refuse_hidden, require_columns, require_ticks
 from penstock.language.smoothing import smoothed, smoothing
 from penstock.language.turning import aggregate_down, decreases
 
@@ -133,13 +133,7 @@ def _order(order: Order | None, on: str, keys: tuple[str, ...], schema: pa.Schem
         return None
     require_columns((order.on,), schema)
     groups = key_columns(order.by, schema)
-    kind = schema.field(on).type
-    if not can_progress(kind):
-        raise QueryError(
-            f"'{on}' has no ticks to order by",
-            expected="an integer, date or timestamp attribute",
-            found=f"{on} {kind}",
-        )
+    require_ticks(on, schema, "has no ticks to order by")
     foreign = [name for name in groups if name not in keys]
     if foreign:
         raise QueryError(

@@ -11,10 +11,9 @@ from penstock.algebra.box import Box, Output, Port, Source
 from penstock.algebra.expression import bind_predicate
 from penstock.algebra.network import Network as FrozenNetwork
 from penstock.algebra.schema import SchemaLike, parse_schema
-from penstock.algebra.ticks import can_progress
 from penstock.connectors.base import Connector
 from penstock.errors import PenstockError, QueryError
-from penstock.language.checks import refuse_hidden, require_columns, require_name
+from penstock.language.checks import refuse_hidden, require_columns, require_name, require_ticks
 from penstock.language.stream import Stream
 from penstock.progress.idle import Span, span_ns
 from penstock.progress.policy import Ordered, Policy
@@ -154,17 +153,10 @@ def _tracks(on: str, progress: Policy | Mapping[str, Policy] | None, tuples: pa.
         raise QueryError(f"on='{on}' has no progress", expected=f"one of {', '.join(given) or 'progress={...}'}")
     require_columns(tuple(given), tuples)
     for attribute, policy in given.items():
-        kind = tuples.field(attribute).type
-        if not can_progress(kind):
-            raise QueryError(
-                f"'{attribute}' cannot carry progress",
-                expected="an integer, date or timestamp attribute",
-                found=f"{attribute} {kind}",
-                hint="choose another attribute with on=",
-            )
+        require_ticks(attribute, tuples, "cannot carry progress", "choose another attribute with on=")
         if not hasattr(policy, "low_water_mark"):
             raise QueryError(f"{policy!r} is no progress policy", expected="pk.ordered(), pk.delayed(...), ...")
-        policy.check(kind)
+        policy.check(tuples.field(attribute).type)
         require_columns(getattr(policy, "groups", ()), tuples)
         where = getattr(policy, "where", None)
         if where is not None:

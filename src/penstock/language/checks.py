@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import pyarrow as pa
 
 from penstock.algebra.hidden import is_hidden
+from penstock.algebra.ticks import can_progress
 from penstock.errors import QueryError
 
 
@@ -40,3 +41,15 @@ def key_columns(by: Sequence[str] | str, schema: pa.Schema) -> tuple[str, ...]:
     if repeated:
         raise QueryError(f"'{min(repeated)}' is named twice in by=")
     return keys
+
+
+def require_ticks(attribute: str, schema: pa.Schema, what: str, hint: str | None = None) -> None:
+    """Refuse an attribute whose values have no ticks; `what` says what it cannot do for that reason."""
+    kind = schema.field(attribute).type
+    if not can_progress(kind):
+        raise QueryError(
+            f"'{attribute}' {what}",
+            expected="an integer, date or timestamp attribute",
+            found=f"{attribute} {kind}",
+            hint=hint,
+        )

@@ -12,9 +12,8 @@ from penstock.algebra.assume import Assume
 from penstock.algebra.bsort import BSort
 from penstock.algebra.cleanse import Cleanse, Merge, refuse_different
 from penstock.algebra.order import Order
-from penstock.algebra.ticks import can_progress
 from penstock.errors import QueryError
-from penstock.language.checks import key_columns, require_columns
+from penstock.language.checks import key_columns, require_columns, require_ticks
 
 if TYPE_CHECKING:
     from penstock.language.stream import Stream
@@ -87,14 +86,9 @@ def _order_keys(on: str, by: Sequence[str] | str, schema: pa.Schema) -> tuple[st
     """The groups of an order; refused where `on` cannot carry an order or is a group itself."""
     keys = key_columns(by, schema)
     require_columns((on,), schema)
-    kind = schema.field(on).type
-    if not can_progress(kind):
-        raise QueryError(
-            f"'{on}' has no ticks to order by",
-            expected="an integer, date or timestamp attribute",
-            found=f"{on} {kind}",
-            hint="choose another attribute with on=, or compute one with map()",
-        )
+    require_ticks(
+        on, schema, "has no ticks to order by", "choose another attribute with on=, or compute one with map()"
+    )
     if on in keys:
         raise QueryError(f"'{on}' is named twice: in on= and in by=", hint="leave it out of by=")
     return keys

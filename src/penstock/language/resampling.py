@@ -12,9 +12,9 @@ from penstock.algebra.aggregation import decompose
 from penstock.algebra.expression import parse, sql_of
 from penstock.algebra.order import Order
 from penstock.algebra.resample import LEFT, Resample
-from penstock.algebra.ticks import Duration, can_progress, duration_ticks, tick_ns
+from penstock.algebra.ticks import Duration, duration_ticks, tick_ns
 from penstock.errors import QueryError
-from penstock.language.checks import key_columns, refuse_hidden, require_columns
+from penstock.language.checks import key_columns, refuse_hidden, require_columns, require_ticks
 
 if TYPE_CHECKING:
     from penstock.language.stream import Stream
@@ -81,14 +81,9 @@ def _check_attributes(stream: Stream, other: Stream, left: str, right: str) -> N
     """Refuse attributes whose ticks cannot be compared."""
     require_columns((left,), stream.schema)
     require_columns((right,), other.schema)
+    require_ticks(left, stream.schema, "has no distance in time")
+    require_ticks(right, other.schema, "has no distance in time")
     kinds = stream.schema.field(left).type, other.schema.field(right).type
-    for attribute, kind in zip((left, right), kinds, strict=True):
-        if not can_progress(kind):
-            raise QueryError(
-                f"'{attribute}' has no distance in time",
-                expected="an integer, date or timestamp attribute",
-                found=f"{attribute} {kind}",
-            )
     sorts = [(pa.types.is_integer(k), pa.types.is_date(k), getattr(k, "tz", None) is None, tick_ns(k)) for k in kinds]
     if sorts[0] != sorts[1]:
         raise QueryError(
