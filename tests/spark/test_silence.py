@@ -42,7 +42,8 @@ def test_on_demand_a_window_closes_without_another_tuple_and_then_nothing_runs(t
         now = dt.datetime.now(dt.UTC).replace(tzinfo=None)
         _deliver(tmp_path, now)
         run.wait_for(lambda record: bool(record.waiting), 30)
-        assert {name for name, _ in run.waiting()[0].culprits} == {"busy", "empty"}
+        # The empty input may have been asked by the time the first tuple is read.
+        assert "busy" in {name for name, _ in run.waiting()[0].culprits} <= {"busy", "empty"}
         run.wait_for(lambda record: record.outputs.get("counts") == 1, 30)
         assert run.read("counts").to_pylist() == [{"ts": now.replace(microsecond=0), "n": 1}]
         assert run.waiting() == []
