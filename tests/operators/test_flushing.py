@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import numpy as np
+import pyarrow as pa
 import pytest
+from tests.operators.tables import MemorySlots
 
 from penstock.algebra.lowlevel import AtOnce, Flush, InOrder, Lazy, Slow
 from penstock.algebra.ticks import BEGINNING, END
 from penstock.algebra.window import Window
-from penstock.operators.flushing import Table, Turn, flushing
+from penstock.operators.entries import PLACE, Entries
+from penstock.operators.flushing import Moment, Turn, flushing
+from penstock.operators.subaggregate import PANE
 
 MINUTE = Window(60, 60)
 START = Turn()
@@ -18,9 +22,19 @@ def leaving(
     flush: Flush, panes: list[int], mark: int, *, tuples: int = 0, turn: Turn = START, ejected: int | None = None
 ) -> tuple[list[int], Turn]:
     """The places that leave: the entry of place i has the i-th pane."""
-    table = Table(np.array(panes, np.int64), lambda: np.arange(len(panes)), ejected)
-    mask, after = flushing(flush, MINUTE).leaving(table, mark, tuples, turn)
-    return np.flatnonzero(mask).tolist(), after
+    gone, after = flushing(flush, MINUTE).flush(entries_of(panes), Moment(mark, tuples, ejected), turn)
+    return places_of(gone), after
+
+
+def entries_of(panes: list[int]) -> Entries:
+    """A table with an entry of each pane, from place 0 on."""
+    entries = Entries(MemorySlots(), len(panes))
+    entries.put(pa.table({PLACE: np.arange(len(panes)), PANE: np.array(panes, np.int64)}))
+    return entries
+
+
+def places_of(gone: list[pa.Table]) -> list[int]:
+    return sorted(place for table in gone for place in table.column(PLACE).to_pylist())
 
 
 @pytest.mark.parametrize(
@@ -84,8 +98,6 @@ def test_in_order_all_before_an_ejected_entry_leave_first() -> None:
 
 def test_in_order_the_oldest_pane_has_its_turn_first() -> None:
     # Sliding windows have several old panes that are not overdue.
-    flush, panes = InOrder(), np.array([4, 3, 4, 3], np.int64)
-    table = Table(panes, lambda: np.arange(4), None)
-    mask, turn = flushing(flush, Window(6, 4)).leaving(table, 10, 3, Turn(2, 0))
-    assert np.flatnonzero(mask).tolist() == [1, 2, 3]
+    gone, turn = flushing(InOrder(), Window(6, 4)).flush(entries_of([4, 3, 4, 3]), Moment(10, 3), Turn(2, 0))
+    assert places_of(gone) == [1, 2, 3]
     assert turn.position == 3

@@ -10,7 +10,7 @@ from tests.operators.tables import MemorySlots, box_of, source, stamped
 from penstock.algebra.hidden import ARRIVED
 from penstock.algebra.ticks import BEGINNING, END
 from penstock.operators.direct_table import DirectTable
-from penstock.operators.lowlevel import TURN, TURN_SLOT, LowLevelOp
+from penstock.operators.lowlevel import LowLevelOp
 from penstock.operators.subaggregate import SubAggregateOp
 
 SCHEMA = {"ts": "int64", "k": "string", "v": "int64"}
@@ -44,7 +44,7 @@ class Bench:
 
     @property
     def held(self) -> int:
-        return self.slots.rows() - self.slots.count(TURN_SLOT, TURN)
+        return DirectTable(self.box, self.slots).entries.number
 
     @property
     def mark(self) -> int:

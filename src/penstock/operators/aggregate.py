@@ -24,7 +24,7 @@ from penstock.operators.bubble import in_arrival_order
 from penstock.operators.calling import Calls
 from penstock.operators.closing import PARTIAL, WHOLE, WINDOW, close_query, table_name
 from penstock.operators.pairs import Windows, number
-from penstock.operators.subaggregate import PANE, merge_query
+from penstock.operators.subaggregate import PANE, merged
 
 MERGE_CHUNKS = 8
 """Chunks that a pane gathers before they are merged into one: bounds the state without rewriting it every batch."""
@@ -186,13 +186,13 @@ class AggregateOp(Holder):
                     continue
                 whole = pa.concat_tables([*self._slots.chunks(pane, part), chunk])
                 if part == PARTIAL:
-                    whole = kernel.run(merge_query(self._box, whole), tuples=whole)
+                    whole = merged(self._box, whole)
                 elif part in distinct:
                     whole = kernel.run("SELECT DISTINCT * FROM tuples", tuples=whole)
                 self._slots.replace(pane, part, whole.combine_chunks())
 
     def _outgrown(self, pane: int, part: str, fresh: int) -> bool:
-        """Whether as much has come since the last merge as was merged, so that the state is at most twice the least."""
+        """Whether as much has come since the last merge as was merged: the state is a small multiple of the least."""
         held = [chunk.num_rows for chunk in self._slots.chunks(pane, part)]
         return bool(held) and sum(held[1:], fresh) >= max(held[0], MERGE_ROWS)
 

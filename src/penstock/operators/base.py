@@ -74,6 +74,10 @@ class Holder(ABC):
         """Which part of its input is furthest behind, in words, where the box itself makes the difference."""
         return None
 
+    def held(self) -> int | None:
+        """How many tuples it holds, where its slots hold other rows as well; None: as many as its slots."""
+        return None
+
     def open_windows(self, marks: Sequence[Marks]) -> int:
         """How many results wait for punctuation, where that can be said."""
         return 0

@@ -3,20 +3,16 @@
 A row that finds its own group and pane in its place is merged there; otherwise it takes the place, and the occupant is
 ejected. A batch is placed as a whole, with the same outcome as row by row: rows are sorted by place and arrival, the
 occupant first; neighbours of the same pane and group merge, the last one in a place stays, all others leave.
-
-The table is kept in slots of `SLOT_PLACES` places each; those that a batch does not change are not written.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from itertools import pairwise
-from typing import TypeAlias
+from collections.abc import Callable, Sequence
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from penstock.algebra import kernel
 from penstock.algebra.hidden import ARRIVED
@@ -24,16 +20,19 @@ from penstock.algebra.kernel import quote
 from penstock.algebra.lowlevel import LowLevel
 from penstock.operators.base import Slots
 from penstock.operators.bubble import group_numbers
+from penstock.operators.entries import PLACE, Entries
 from penstock.operators.subaggregate import PANE
 
 Numbers: TypeAlias = npt.NDArray[np.int64]
 Mask: TypeAlias = npt.NDArray[np.bool_]
 
-ENTRIES = "entries"
-PLACE = "#place"
 RUN = "#run"
-SLOT_PLACES = 65_536
-"""Places of one slot. Hashes spread a batch over all slots, so smaller ones would save little but for tiny batches."""
+PLAIN_MERGES: Final[dict[str, Callable[..., Any]]] = {
+    "CAST(sum({}) AS BIGINT)": np.add.reduceat,
+    "min({})": np.minimum.reduceat,
+    "max({})": np.maximum.reduceat,
+}
+"""Merges of whole numbers that need no query; a sum that is cast to BIGINT has room there."""
 
 
 class DirectTable:
@@ -41,115 +40,73 @@ class DirectTable:
 
     def __init__(self, box: LowLevel, slots: Slots) -> None:
         self._box = box
-        self._slots = slots
-        self._changed: set[int] = set()
-        merges = (*box.aggregation.counted_merges, (ARRIVED, f"min({quote(ARRIVED)})"))
-        self._values = [name for name, _ in merges]
-        merged = "".join(f", {sql} AS {quote(name)}" for name, sql in merges)
-        self._merge = f"SELECT {quote(RUN)}{merged} FROM tuples GROUP BY {quote(RUN)}"
-        self._parts = {n: pa.concat_tables(slots.chunks(n, ENTRIES)) for n in slots.numbers() if n >= 0}
-        """The entries of every slot that has any."""
-
-    def places(self) -> Numbers:
-        """The place of every entry, slot by slot."""
-        return self._numbers(PLACE)
-
-    @property
-    def panes(self) -> Numbers:
-        """The pane of every entry, in the same order."""
-        return self._numbers(PANE)
+        self.entries = Entries(slots, box.table)
+        self._merges = (*box.aggregation.counted_merges, (ARRIVED, f"min({quote(ARRIVED)})"))
+        self._values = [name for name, _ in self._merges]
 
     def place(self, arrived: pa.Table) -> pa.Table:
         """Put partial aggregates into the table, in their order; what is ejected, by place and order."""
         arrived = arrived.select([PANE, *self._box.by, *self._values])
         places = self._hashed(arrived)
-        touched = np.zeros(self._box.table, np.bool_)
-        touched[places] = True
-        slots = np.unique(places // SLOT_PLACES).tolist()
-        runs, stays = self._runs(
-            pa.concat_tables([*self._vacated(slots, touched), arrived.add_column(0, PLACE, pa.array(places))])
-        )
-        staying = runs.filter(pa.array(stays))
-        cuts = np.searchsorted(staying.column(PLACE).to_numpy(), [*(n * SLOT_PLACES for n in slots), self._box.table])
-        for slot, (start, end) in zip(slots, pairwise(cuts.tolist()), strict=True):
-            own = [self._parts[slot]] if slot in self._parts else []
-            self._parts[slot] = pa.concat_tables([*own, staying.slice(start, end - start)])
-        self._changed.update(slots)
+        rows, met = arrived.add_column(0, PLACE, pa.array(places)), self.entries.at(places)
+        if len(met):
+            rows = pa.concat_tables([self.entries.lift(met), rows])
+        runs, stays = self._runs(rows.combine_chunks())
+        if stays.all():
+            self.entries.put(runs)
+            return runs.slice(0, 0)
+        self.entries.put(runs.filter(pa.array(stays)))
         return runs.filter(pa.array(~stays))
 
-    def remove(self, leaving: Mask) -> list[pa.Table]:
-        """Take entries out, slot by slot."""
-        gone, at = [], 0
-        for slot, part in sorted(self._parts.items()):
-            own = leaving[at : at + part.num_rows]
-            at += part.num_rows
-            if own.any():
-                gone.append(part.filter(pa.array(own)))
-                self._parts[slot] = part.filter(pa.array(~own))
-                self._changed.add(slot)
-        return gone
-
-    def save(self) -> None:
-        """Write the slots that have changed."""
-        for slot in sorted(self._changed):
-            if self._parts[slot].num_rows:
-                self._slots.replace(slot, ENTRIES, self._parts[slot].combine_chunks())
-            else:
-                self._slots.drop(slot)
-        self._changed.clear()
-
-    def _vacated(self, slots: Sequence[int], touched: Mask) -> list[pa.Table]:
-        """The occupants of places that are touched, which are taken out of their slots."""
-        occupants = []
-        for slot in (n for n in slots if n in self._parts):
-            part = self._parts[slot]
-            met = touched[part.column(PLACE).to_numpy()]
-            if met.any():
-                occupants.append(part.filter(pa.array(met)))
-                self._parts[slot] = part.filter(pa.array(~met))
-        return occupants
-
-    def _numbers(self, name: str) -> Numbers:
-        parts = [part.column(name).to_numpy() for _, part in sorted(self._parts.items())]
-        return np.concatenate([np.zeros(0, np.int64), *parts])
-
     def _hashed(self, rows: pa.Table) -> Numbers:
-        """The place of every row's group."""
-        by = self._box.by
+        """The place of every row's group: decided by the types of the keys alone, so that a group stays where it is."""
+        by, table = self._box.by, self._box.table
         if not by:
             return np.zeros(rows.num_rows, np.int64)
+        if all(pa.types.is_signed_integer(rows.schema.field(name).type) for name in by):
+            columns = [rows.column(name) for name in by]
+            return _mixed([(c.fill_null(0) if c.null_count else c).to_numpy() for c in columns], table)
         # Buckets take the low bits of the same hash.
-        sql = f"SELECT CAST((hash({', '.join(map(quote, by))}) >> 32) % {self._box.table} AS BIGINT) AS place FROM rows"
+        sql = f"SELECT CAST((hash({', '.join(map(quote, by))}) >> 32) % {table} AS BIGINT) AS place FROM rows"
         found: Numbers = kernel.run(sql, rows=rows.select(by)).column("place").to_numpy()
         return found
 
     def _runs(self, rows: pa.Table) -> tuple[pa.Table, Mask]:
         """Neighbours in a place merged, by place and arrival; and which of them are the last in their place."""
-        places, count = rows.column(PLACE).to_numpy(), rows.num_rows
+        places = rows.column(PLACE).to_numpy()
         order = _stable_order(places)
-        ends = np.ones(count, np.bool_)
-        ends[:-1] = ~self._same(rows, order)
-        starts = np.concatenate(([True], ends[:-1]))
+        starts = np.ones(rows.num_rows, np.bool_)
+        starts[1:] = ~self._same(rows, order)
         firsts = order[starts]
         of_run = places[firsts]
         stays = np.concatenate((of_run[1:] != of_run[:-1], [True]))
-        taken = rows.take(pa.array(firsts))
-        if len(firsts) == count:
-            return taken, stays
+        if len(firsts) == rows.num_rows:
+            return rows.take(pa.array(order)), stays
+        keys = rows.select([PLACE, PANE, *self._box.by]).take(pa.array(firsts))
+        values = self._merged(rows, order, starts)
+        return pa.table([*keys.columns, *values], schema=rows.schema), stays
+
+    def _merged(self, rows: pa.Table, order: Numbers, starts: Mask) -> Sequence[pa.ChunkedArray | pa.Array]:
+        """The values of rows in that order, those of a run as one."""
+        plain = [_plain_merge(rows.column(name), name, sql) for name, sql in self._merges]
+        if all(plain):
+            where = np.flatnonzero(starts)
+            columns = zip(plain, (rows.column(name) for name in self._values), strict=True)
+            return [pa.array(merge(column.to_numpy()[order], where), column.type) for merge, column in columns if merge]
         run = np.cumsum(starts) - 1
-        several = np.bincount(run) > 1
-        shared = several[run]
+        shared = (np.bincount(run) > 1)[run]
         numbered = rows.select(self._values).take(pa.array(order[shared])).append_column(RUN, pa.array(run[shared]))
-        merged = kernel.run(self._merge, tuples=numbered)
+        merges = "".join(f", {sql} AS {quote(name)}" for name, sql in self._merges)
+        merged = kernel.run(f"SELECT {quote(RUN)}{merges} FROM tuples GROUP BY {quote(RUN)}", tuples=numbered)
         # A run of one row is merged already: its values stand where those of longer runs are put in between.
-        where = np.arange(len(firsts))
-        where[merged.column(RUN).to_numpy()] = len(firsts) + np.arange(merged.num_rows)
-        values = pa.concat_tables([taken.select(self._values), merged.drop_columns([RUN])]).take(pa.array(where))
-        keys = taken.select([PLACE, PANE, *self._box.by])
-        return pa.table([*keys.columns, *values.columns], schema=rows.schema), stays
+        single = rows.select(self._values).take(pa.array(order[starts]))
+        where = np.arange(single.num_rows)
+        where[merged.column(RUN).to_numpy()] = single.num_rows + np.arange(merged.num_rows)
+        both = pa.concat_tables([single, merged.drop_columns([RUN])])
+        return list(both.take(pa.array(where)).columns)
 
     def _same(self, rows: pa.Table, order: Numbers) -> Mask:
-        """Whether rows in that order have the place, pane and group of the one after them."""
+        """Whether rows in that order, but the first, have the place, pane and group of the one before them."""
         places, panes = (rows.column(name).to_numpy()[order] for name in (PLACE, PANE))
         same: Mask = (places[1:] == places[:-1]) & (panes[1:] == panes[:-1])
         for name in self._box.by:
@@ -160,7 +117,7 @@ class DirectTable:
 
 
 def _equal_neighbours(rows: pa.Table, name: str, order: Numbers) -> Mask:
-    """Whether the values of a column, in that order, are equal to those after them; NULLs are equal."""
+    """Whether the values of a column, in that order, are equal to those before them; NULLs are equal."""
     column = rows.column(name)
     if pa.types.is_integer(column.type) and not column.null_count:
         plain = column.to_numpy()[order]
@@ -169,15 +126,30 @@ def _equal_neighbours(rows: pa.Table, name: str, order: Numbers) -> Mask:
     return np.asarray(codes[1:] == codes[:-1])
 
 
+def _plain_merge(column: pa.ChunkedArray, name: str, sql: str) -> Callable[..., Any] | None:
+    """How numbers are merged without a query, if they can be."""
+    plain = pa.types.is_integer(column.type) and not column.null_count
+    return PLAIN_MERGES.get(sql.replace(quote(name), "{}").replace(f"({name})", "({})")) if plain else None
+
+
+def _mixed(keys: Sequence[npt.NDArray[Any]], table: int) -> Numbers:
+    """Places for groups of whole numbers, every bit of which counts.
+
+    >>> _mixed([np.arange(5), np.arange(5)], 1000).tolist() == _mixed([np.arange(5), np.arange(5)], 1000).tolist()
+    True
+    """
+    mixed = np.zeros(len(keys[0]), np.uint64)
+    for key in keys:
+        mixed ^= key.astype(np.int64).view(np.uint64)
+        for factor, shift in ((0xBF58476D1CE4E5B9, 32), (0x94D049BB133111EB, 29)):
+            mixed *= np.uint64(factor)
+            mixed ^= mixed >> np.uint64(shift)
+    return (mixed % np.uint64(table)).astype(np.int64)
+
+
 def _stable_order(places: Numbers) -> Numbers:
     """Rows by place, those of one place in their order. Sorting packed numbers is several times as fast as argsort."""
     bits = max(len(places) - 1, 1).bit_length()
     packed = (places << bits) | np.arange(len(places))
     packed.sort()
     return packed & ((1 << bits) - 1)
-
-
-def latest_pane(rows: Sequence[pa.Table]) -> int | None:
-    """The latest pane among rows, if there are any."""
-    found = [pc.max(table.column(PANE)).as_py() for table in rows if table.num_rows]
-    return max(found, default=None)

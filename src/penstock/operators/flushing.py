@@ -1,11 +1,10 @@
 """Which old entries leave a low-level table, besides those that collisions eject (oop.md 6).
 
-Decided once in a batch, over the panes and places of all entries that are left in the table.
+Decided once in a batch, after its tuples have been placed. Nothing is searched for if no pane has old entries.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -16,10 +15,10 @@ import pyarrow as pa
 from penstock.algebra.lowlevel import Flush, InOrder, Slow
 from penstock.algebra.ticks import BEGINNING, END
 from penstock.algebra.window import Window
+from penstock.operators.entries import Entries
 from penstock.operators.subaggregate import PANE
 
 Numbers: TypeAlias = npt.NDArray[np.int64]
-Mask: TypeAlias = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
@@ -33,13 +32,13 @@ class Turn:
 
 
 @dataclass(frozen=True)
-class Table:
-    """What is in the table after a batch has been placed: the pane and the place of every entry."""
+class Moment:
+    """What a batch brought: how far its input is, how many tuples came, and what collisions ejected."""
 
-    panes: Numbers
-    places: Callable[[], Numbers]
-    ejected: int | None
-    """The latest pane of which a collision has ejected an entry in this batch."""
+    mark: int
+    tuples: int = 0
+    ejected: int | None = None
+    """The latest pane of which a collision has ejected an entry."""
 
 
 class Flushing:
@@ -49,9 +48,9 @@ class Flushing:
         self._flush = flush
         self._window = window
 
-    def leaving(self, table: Table, mark: int, tuples: int, turn: Turn) -> tuple[Mask, Turn]:
-        """Which entries leave at a low-water mark, after a batch of so many tuples."""
-        return _below(table.panes, self._flush.first_kept(self._window, mark)), turn
+    def flush(self, entries: Entries, moment: Moment, turn: Turn) -> tuple[list[pa.Table], Turn]:
+        """The entries that leave at the end of a batch."""
+        return _remove_below(entries, self._flush.first_kept(self._window, moment.mark)), turn
 
     def arranged(self, rows: pa.Table) -> pa.Table:
         """Partial aggregates in the order in which they are placed, or leave."""
@@ -65,47 +64,42 @@ class SlowFlushing(Flushing):
         super().__init__(flush, window)
         self._every = flush.every
 
-    def leaving(self, table: Table, mark: int, tuples: int, turn: Turn) -> tuple[Mask, Turn]:
-        overdue, _ = super().leaving(table, mark, tuples, turn)
-        turns, spare = divmod(turn.spare + tuples, self._every)
-        complete = mark if mark in (BEGINNING, END) else mark // self._window.pane
-        old = np.flatnonzero(_below(table.panes, complete) & ~overdue)
-        if len(old) <= turns:
-            overdue[old] = True
-            return overdue, Turn(0, spare)
+    def flush(self, entries: Entries, moment: Moment, turn: Turn) -> tuple[list[pa.Table], Turn]:
+        gone, _ = super().flush(entries, moment, turn)
+        turns, spare = divmod(turn.spare + moment.tuples, self._every)
+        complete = moment.mark if moment.mark in (BEGINNING, END) else moment.mark // self._window.pane
+        old = {pane: number for pane, number in entries.panes.items() if pane < complete}
+        if sum(old.values()) <= turns:
+            return gone + _remove_below(entries, complete), Turn(0, spare)
         if not turns:
-            return overdue, Turn(turn.position, spare)
-        places = table.places()[old]
-        chosen = self._chosen(places, table.panes[old], turns, turn.position)
-        turn_of = np.zeros(int(places.max()) + 1, np.bool_)
-        turn_of[chosen] = True
-        overdue[old] = turn_of[places]
-        return overdue, Turn(int(chosen[-1]) + 1, spare)
+            return gone, Turn(turn.position, spare)
+        chosen = self._chosen(entries, sorted(old), turns, turn.position)
+        return [*gone, entries.remove(entries.at(chosen))], Turn(int(chosen[-1]) + 1, spare)
 
-    def _chosen(self, places: Numbers, panes: Numbers, turns: int, position: int) -> Numbers:
+    def _chosen(self, entries: Entries, old: list[int], turns: int, position: int) -> Numbers:
         """The places whose turn it is, one after the other: round the table, from where the flush has come to."""
-        # A map of the table costs the same whatever the order of the entries; sorting or selecting does not.
-        filled = np.zeros(max(int(places.max()), position) + 1, np.bool_)
-        filled[places] = True
-        ahead = position + np.flatnonzero(filled[position:])
-        return np.concatenate((ahead, np.flatnonzero(filled[:position])))[:turns]
+        return entries.turn(old[0], old[-1], turns, position)
 
 
 class InOrderFlushing(SlowFlushing):
     """And, as what leaves must be in order, all entries of panes before one of which an entry has left."""
 
     def arranged(self, rows: pa.Table) -> pa.Table:
-        return rows.take(pa.array(np.argsort(rows.column(PANE).to_numpy(), kind="stable")))
+        panes = rows.column(PANE).to_numpy()
+        if (panes[1:] >= panes[:-1]).all():
+            return rows
+        return rows.take(pa.array(np.argsort(panes, kind="stable")))
 
-    def leaving(self, table: Table, mark: int, tuples: int, turn: Turn) -> tuple[Mask, Turn]:
-        leaving, turn = super().leaving(table, mark, tuples, turn)
-        return leaving if table.ejected is None else leaving | (table.panes < table.ejected), turn
+    def flush(self, entries: Entries, moment: Moment, turn: Turn) -> tuple[list[pa.Table], Turn]:
+        before = [] if moment.ejected is None else _remove_below(entries, moment.ejected)
+        gone, turn = super().flush(entries, moment, turn)
+        return before + gone, turn
 
-    def _chosen(self, places: Numbers, panes: Numbers, turns: int, position: int) -> Numbers:
+    def _chosen(self, entries: Entries, old: list[int], turns: int, position: int) -> Numbers:
         chosen: list[Numbers] = []
-        for pane in np.unique(panes).tolist():  # few: those that are old, but not overdue
+        for pane in old:  # few: those that are old, but not overdue
             left = turns - sum(len(each) for each in chosen)
-            chosen += [super()._chosen(places[panes == pane], panes, left, position)] if left else []
+            chosen += [entries.turn(pane, pane, left, position)] if left else []
         return np.concatenate(chosen)
 
 
@@ -119,6 +113,6 @@ def flushing(flush: Flush, window: Window) -> Flushing:
     return Flushing(flush, window)
 
 
-def _below(panes: Numbers, bound: int) -> Mask:
-    # The end of the input is above every pane, the last possible one included.
-    return np.ones(len(panes), np.bool_) if bound == END else panes < bound
+def _remove_below(entries: Entries, pane: int) -> list[pa.Table]:
+    """Take out all entries of panes before one."""
+    return [entries.remove(entries.below(pane))] if any(held < pane or pane == END for held in entries.panes) else []

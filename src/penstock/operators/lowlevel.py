@@ -17,12 +17,11 @@ from penstock.algebra.hidden import ARRIVED
 from penstock.algebra.lowlevel import LowLevel
 from penstock.algebra.ticks import BEGINNING, END, from_ticks
 from penstock.operators.base import Departures, Holder, Slots
-from penstock.operators.direct_table import DirectTable, latest_pane
-from penstock.operators.flushing import Table, Turn, flushing
+from penstock.operators.direct_table import DirectTable
+from penstock.operators.entries import TURN_SLOT
+from penstock.operators.flushing import Moment, Turn, flushing
 from penstock.operators.subaggregate import PANE
 
-TURN_SLOT = -1
-"""Beside the places of the table, which are numbered from 0."""
 TURN = "turn"
 
 
@@ -35,6 +34,7 @@ class LowLevelOp(Holder):
         self._flushing = flushing(box.flush, box.window)
         self._arrived: list[pa.Table] = []
         self._oldest: int | None = None
+        self._held = 0
         self.released = 0
 
     def receive(self, part: str, partials: pa.Table) -> None:
@@ -44,14 +44,15 @@ class LowLevelOp(Holder):
         table = DirectTable(self._box, self._slots)
         arrived, self._arrived = self._arrived, []
         tuples = sum(self._tuples(partials) for partials in arrived)
-        gone = [table.place(self._flushing.arranged(pa.concat_tables(arrived)))] if tuples else []
-        found = Table(table.panes, table.places, latest_pane(gone))
-        leaving, turn = self._flushing.leaving(found, marks[0][self._box.on], tuples, before := self._turn())
-        gone += table.remove(leaving)
-        table.save()
-        self._oldest = int(found.panes[~leaving].min()) if not leaving.all() else None
+        ejected = [table.place(self._flushing.arranged(pa.concat_tables(arrived)))] if tuples else []
+        moment = Moment(marks[0][self._box.on], tuples, latest_pane(ejected))
+        flushed, turn = self._flushing.flush(table.entries, moment, before := self._turn())
+        table.entries.save()
+        self._oldest = min(table.entries.panes, default=None)
+        self._held = table.entries.number
         self._keep(turn if self._oldest is not None else Turn(), before)
-        departing = pa.concat_tables(gone) if gone else None
+        # What is flushed is mostly older: in this order a system that keeps its streams in order has little to sort.
+        departing = pa.concat_tables([*flushed, *map(self._flushing.arranged, ejected)]) if flushed or ejected else None
         if departing is not None and departing.num_rows:
             self.released += self._tuples(departing)
             yield 0, self._partials(departing)
@@ -65,6 +66,9 @@ class LowLevelOp(Holder):
         if self._oldest is None:
             return ()
         return [(0, self._box.on, self._box.flush.deadline(self._box.window, self._oldest))]
+
+    def held(self) -> int:
+        return self._held
 
     def _tuples(self, rows: pa.Table) -> int:
         return int(pc.sum(rows.column(self._box.tuple_count)).as_py() or 0)
@@ -89,3 +93,9 @@ class LowLevelOp(Holder):
             self._slots.drop(TURN_SLOT)
         else:
             self._slots.replace(TURN_SLOT, TURN, pa.table({"position": [turn.position], "spare": [turn.spare]}))
+
+
+def latest_pane(rows: Sequence[pa.Table]) -> int | None:
+    """The latest pane among rows, if there are any."""
+    found = [pc.max(table.column(PANE)).as_py() for table in rows if table.num_rows]
+    return max(found, default=None)

@@ -28,6 +28,10 @@ REDUCE_ROWS = 4_194_304
 """Tuples gathered before they are reduced: one grouping over many tuples beats several followed by a merge."""
 REDUCE_BYTES = 256 * 1024 * 1024
 """The same in bytes, so that wide tuples do not take more memory than narrow ones."""
+SAMPLE = 16
+"""One group of so many is looked at, to see whether merging is worth it."""
+SAMPLED_ROWS = 8192
+"""Fewer rows are merged without looking."""
 
 
 class SubAggregateOp:
@@ -49,6 +53,8 @@ class SubAggregateOp:
             )
             for held in box.aggregation.held
         }
+        # What a low level lets go of are partial aggregates already, and hardly ever two of one group.
+        self._partial_already = isinstance(box.inputs[0].box, LowLevel)
         self._gathered: list[pa.Table] = []
         self._rows = self._bytes = 0
         self._reduced: dict[str, list[pa.Table]] = {PARTIAL: [], **{name: [] for name in self._held}, WHOLE: []}
@@ -75,11 +81,11 @@ class SubAggregateOp:
         for part, tables in self._reduced.items():
             if not tables:
                 continue
-            merged = tables[0] if len(tables) == 1 else pa.concat_tables(tables)
+            whole = tables[0] if len(tables) == 1 else pa.concat_tables(tables)
             if part == PARTIAL and len(tables) > 1:
-                merged = kernel.run(merge_query(self._box, merged), tuples=merged)
+                whole = merged(self._box, whole)
             tables.clear()
-            yield part, merged
+            yield part, whole
 
     def _count(self, dense: DenseCounter, tuples: pa.Table) -> pa.Table | None:
         """Count tuples directly; what could not be counted is left for hashing, and so is all that follows."""
@@ -105,6 +111,9 @@ class SubAggregateOp:
         self._rows = self._bytes = 0
         ticks = to_ticks(tuples.column(self._box.on))
         tuples = tuples.append_column(PANE, pane_numbers(ticks, self._box.window.pane))
+        if self._partial_already:
+            self._reduced[PARTIAL].append(self._counted_once(tuples))
+            return
         arrived = f", min({quote(ARRIVED)}) AS {quote(ARRIVED)}" if ARRIVED in tuples.column_names else ""
         self._reduced[PARTIAL].append(kernel.run(self._reduce.replace(ARRIVAL_HERE, arrived), tuples=tuples))
         for name, query in self._held.items():
@@ -114,6 +123,13 @@ class SubAggregateOp:
         if self._box.aggregation.called:
             whole = tuples.append_column(TICK, ticks)
             self._reduced[WHOLE].append(whole.select([PANE, *whole_columns(self._box), SEQ]))
+
+    def _counted_once(self, tuples: pa.Table) -> pa.Table:
+        """Partial aggregates as they are, each a tuple."""
+        once = pa.repeat(pa.scalar(1, pa.int64()), tuples.num_rows)
+        tuples = tuples.append_column(self._box.tuple_count, once)
+        arrived = [ARRIVED] if ARRIVED in tuples.column_names else []
+        return tuples.select([PANE, *self._box.by, *(name for name, _ in self._box.aggregation.counted), *arrived])
 
 
 def pane_numbers(ticks: pa.ChunkedArray, pane: int) -> pa.Array:
@@ -137,6 +153,27 @@ def merge_query(box: Aggregate | LowLevel, tuples: pa.Table) -> str:
         f", {sql} AS {quote(name)}" for name, sql in (*box.aggregation.counted_merges, *arrival_merge(tuples))
     )
     return f"SELECT {keys}{merges} FROM tuples GROUP BY {keys}"
+
+
+def merged(box: Aggregate | LowLevel, tuples: pa.Table) -> pa.Table:
+    """Partial aggregates merged, unless there is hardly anything to merge: then grouping would be work for nothing."""
+    if not _repeats(box, tuples):
+        return tuples
+    # The kernel has types of its own for some keys.
+    return kernel.run(merge_query(box, tuples), tuples=tuples).cast(tuples.schema)
+
+
+def _repeats(box: Aggregate | LowLevel, tuples: pa.Table) -> bool:
+    """Whether merging would leave at most three quarters, judged by the groups of a sample."""
+    if not box.by or tuples.num_rows < SAMPLED_ROWS:
+        return True
+    keys = ", ".join(quote(k) for k in (PANE, *box.by))
+    sample = f"SELECT count(*) AS n FROM tuples WHERE hash({keys}) % {SAMPLE} = 0 GROUP BY {keys}"
+    found = kernel.run(
+        f"SELECT count(*) AS groups, sum(n) AS rows FROM ({sample})", tuples=tuples.select([PANE, *box.by])
+    )
+    groups, rows = found["groups"][0].as_py(), int(found["rows"][0].as_py() or 0)
+    return bool(4 * groups <= 3 * rows)
 
 
 def arrival_merge(tuples: pa.Table) -> tuple[tuple[str, str], ...]:

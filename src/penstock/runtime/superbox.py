@@ -114,7 +114,9 @@ class Superbox:
             work.tuples_out += sum(t.num_rows for port, t in results if box.delivers(port))
             work.late += sum(t.num_rows for port, t in results if port == late)
             work.released += worker.released
-            work.held_rows += self._slots(box.name).rows() if self._slots else 0
+            if self._slots:
+                held = worker.held()
+                work.held_rows += self._slots(box.name).rows() if held is None else held
             work.open_windows += worker.open_windows(inputs)
             needs = [need for need in worker.needs(inputs) if inputs[need[0]].get(need[1], END) < need[2]]
             if needs:
