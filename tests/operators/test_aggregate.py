@@ -11,9 +11,10 @@ from tests.operators.tables import MemorySlots, box_of, source, stamped
 import penstock as pk
 from penstock.algebra.hidden import ARRIVED, SEQ
 from penstock.algebra.ticks import END
+from penstock.operators import subaggregate
 from penstock.operators.aggregate import GATHER_CHUNKS, MERGE_CHUNKS, MERGE_ROWS, AggregateOp, by_pane
 from penstock.operators.closing import PARTIAL, WHOLE
-from penstock.operators.subaggregate import PANE, SubAggregateOp, pane_numbers
+from penstock.operators.subaggregate import PANE, SubAggregateOp, merged, pane_numbers
 
 SCHEMA = {"ts": "int64", "k": "string", "v": "int64"}
 
@@ -144,6 +145,23 @@ def test_many_groups_are_held_at_most_twice_between_merges() -> None:
     least = len(groups)
     assert held == [least, least, least + 10, least, least]
     assert {n for _, _, n in close(operator, 100)} == {4, 5}
+
+
+def test_partial_aggregates_are_grouped_only_where_groups_repeat(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(subaggregate, "SAMPLED_ROWS", 1000)
+    box, _, _ = make({"n": "count(*)"}, size=10, by="k")
+
+    def partials(rows: int, groups: int) -> pa.Table:
+        keys = [str(row % groups) for row in range(rows)]
+        return pa.table(
+            {PANE: pa.array([0] * rows), "k": keys, "p0": pa.array([1] * rows), ARRIVED: pa.array([7] * rows)}
+        )
+
+    different, halved = partials(4000, 4000), partials(4000, 2000)
+    assert merged(box, different) is different
+    assert sorted(merged(box, halved)["p0"].to_pylist()) == [2] * 2000
+    # Where there are few, it is not worth looking.
+    assert merged(box, partials(999, 998)).num_rows == 998
 
 
 def test_values_that_merging_makes_no_fewer_are_merged_seldom() -> None:

@@ -16,6 +16,7 @@ slow flushes avoid.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import pairwise
 from typing import TypeAlias
 
@@ -44,6 +45,10 @@ LOG_SHARE = 4
 """The log has about a quarter as many rows as the table has places, however large batches are."""
 LOG_PIECES = 32
 """And no more pieces than that, however small."""
+SEARCHED = 16
+"""Places that are searched first for every entry whose turn it is; then twice as many, and so on."""
+MANY = 8
+"""Panes of more rows than this share of all are looked up in one array of them."""
 
 
 class Entries:
@@ -84,16 +89,15 @@ class Entries:
     def turn(self, first: int, last: int, most: int, position: int) -> Numbers:
         """The places of entries of the panes first..last, round the table from a position, so many at most."""
         found: list[Numbers] = []
-        edges = [*range(position, self._places, self._slot_places), self._places]
-        edges += [*range(0, position, self._slot_places), position]
-        for start, end in pairwise(edges):
-            if most and start < end:
-                rows = self._row_at[start:end]
-                filled = np.flatnonzero(rows >= 0)
-                panes = self._pane_of(rows[filled])
-                chosen = filled[(panes >= first) & (panes <= last)][:most]
-                found.append(chosen + start)
-                most -= len(chosen)
+        for start, end in _stretches(position, self._places, SEARCHED * most):
+            rows = self._row_at[start:end]
+            filled = np.flatnonzero(rows >= 0)
+            panes = self._pane_of(rows[filled])
+            chosen = filled[(panes >= first) & (panes <= last)][:most]
+            found.append(chosen + start)
+            most -= len(chosen)
+            if not most:
+                break
         return np.concatenate([np.zeros(0, np.int64), *found])
 
     def lift(self, rows: Numbers) -> pa.Table:
@@ -186,9 +190,19 @@ class Entries:
         return np.arange(start, self._starts[-1])
 
     def _pane_of(self, rows: Numbers) -> Numbers:
+        if self._all_panes is None and MANY * len(rows) < self._starts[-1]:
+            return self._few_panes(rows)
         if self._all_panes is None:
             self._all_panes = np.concatenate([table.column(PANE).to_numpy() for table in self._tables])
         return self._all_panes[rows]
+
+    def _few_panes(self, rows: Numbers) -> Numbers:
+        panes = np.empty_like(rows)
+        owners = np.searchsorted(self._starts, rows, side="right") - 1
+        for owner in np.unique(owners).tolist():
+            own = owners == owner
+            panes[own] = self._tables[owner].column(PANE).to_numpy()[rows[own] - self._starts[owner]]
+        return panes
 
     def _taken(self, rows: Numbers) -> pa.Table:
         cuts = np.searchsorted(rows, self._starts)
@@ -204,6 +218,20 @@ class Entries:
             left = self.panes.pop(pane, 0) + sign * number
             if left:
                 self.panes[pane] = left
+
+
+def _stretches(position: int, places: int, first: int) -> Iterator[tuple[int, int]]:
+    """The places from a position on, and then those before it, in stretches that grow.
+
+    >>> list(_stretches(5, 12, 2))
+    [(5, 7), (7, 11), (11, 12), (0, 5)]
+    """
+    length = max(1, first)
+    for start, end in ((position, places), (0, min(position, places))):
+        while start < end:
+            yield start, min(start + length, end)
+            start += length
+            length *= 2
 
 
 def _counts(panes: Numbers) -> list[tuple[int, int]]:
