@@ -9,7 +9,7 @@ Packets in order are counted by address pair and window in a direct-mapped table
 
 The number of groups is an eighth, a quarter, a half and all of `--groups` (`--case`), the table has half, once and
 twice as many entries. `--rows` are the packets of the largest case, in 4 windows; the others have their share, so that
-there are as many packets to a group. That is far fewer than in the paper (1.5 to a group and window, not 50 and more).
+there are as many packets to a group: 6 in a window, fewer than in the paper (50 and more).
 
 What is measured is the CPU time of every train of packets: in the low level, which is what the paper measured, and in
 the whole stage, as the aggregate behind it shares its process here. Costs are those of a typical window: train by
@@ -33,7 +33,7 @@ from penstock_bench.our_smoothing import Load, drive
 from penstock_bench.ring import highest_rate
 
 WINDOWS: Final = 4
-TRAINS: Final = 192
+TRAINS: Final = 768
 """Trains of the largest case: 16,384 packets each, unless told otherwise."""
 RINGS: Final = (2, 4, 8)
 """Trains that the ring holds. With two, one fills while one is worked on; in larger ones a pause matters less."""
@@ -58,7 +58,7 @@ class Smoothing:
 
     name = "smoothing"
     summary = "flushing a low-level table: the longest pause, and the highest rate that a ring buffer stands"
-    size = Size(rows=3_145_728, groups=524_288)
+    size = Size(rows=12_582_912, groups=524_288)
     rounds = 1
     peers: Sequence[Peer] = tuple(
         Peer(flush, "penstock_bench.our_smoothing:drive", SUMMARIES[flush], case=case)

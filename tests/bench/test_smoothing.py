@@ -36,7 +36,7 @@ def test_one_pause_decides_the_rate_of_a_small_ring_and_not_of_a_large_one() -> 
 def test_cases_have_as_many_packets_to_a_group() -> None:
     loads = [load_of(SMOOTHING.size, case) for case in SHARES]
     assert [load.groups for load in loads] == [65_536, 131_072, 262_144, 524_288]
-    assert {load.window / load.groups for load in loads} == {1.5}
+    assert {load.window / load.groups for load in loads} == {6}
     assert all(load.window % load.train == 0 for load in loads)
 
 
