@@ -1,28 +1,31 @@
-"""`penstock bench`: run a benchmark beside its peers."""
+"""`penstock bench`: run a benchmark beside its peers, or show and plot what a run has saved."""
 
 from __future__ import annotations
 
 import json
 import signal
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from penstock.errors import PenstockError
+from penstock.errors import PenstockError, QueryError
 from penstock_bench.catalog import BENCHMARKS, choose, find, names
-from penstock_bench.contract import Benchmark, Peer, Size
-from penstock_bench.measure import best, measure
-from penstock_bench.report import document, floor_table, table
+from penstock_bench.contract import Benchmark, Peer, Size, Turn
+from penstock_bench.measure import best, measure, processes
+from penstock_bench.plots import SUFFIXES, check_place, check_plot, plot
+from penstock_bench.report import document, floor_table, load, table, turns_table
 
 ROUNDS = 3
 """How often peers take turns, unless the benchmark or the user says otherwise."""
+RUN_OPTIONS: Final = ("--rows", "--groups", "--against", "--case", "--rounds", "--json", "--keep-data")
+"""What is only about a run that is still to come."""
 
 
 def register(app: typer.Typer) -> None:
@@ -42,36 +45,59 @@ def bench(
         int | None, typer.Option(min=1, help="Peers take turns this often; the best round counts. Most often 3.")
     ] = None,
     json_file: Annotated[Path | None, typer.Option("--json", help="Write the results to this file too.")] = None,
+    plot_file: Annotated[
+        Path | None, typer.Option("--plot", help=f"Draw the results into this file ({', '.join(SUFFIXES)}).")
+    ] = None,
+    saved: Annotated[
+        Path | None, typer.Option("--from", help="Run nothing: show, and plot, the results in this file of --json.")
+    ] = None,
     keep_data: Annotated[
         Path | None, typer.Option(help="Keep the data in this folder, and use what a run before has left there.")
     ] = None,
 ) -> None:
     """Run a benchmark beside its peers, each in a fresh process, and compare."""
     console = Console()
-    if name is None:
-        console.print(listing())
-        return
-    try:
-        chosen = find(name)
-        peers = choose(chosen, against or [], case or [])
-        size = Size(rows or chosen.size.rows, groups or chosen.size.groups)
-        turns = rounds or getattr(chosen, "rounds", ROUNDS)
-        found = conduct(chosen, size, peers, rounds=turns, keep_data=keep_data, console=console)
-    except PenstockError as error:
-        # Not as markup: an error may quote text with brackets of its own.
-        Console(stderr=True).print(str(error), style="red", markup=False, highlight=False)
-        raise typer.Exit(2) from error
+    with _reported():
+        if saved is not None:
+            given = (rows, groups, against, case, rounds, json_file, keep_data)
+            _run_nothing([option for option, value in zip(RUN_OPTIONS, given, strict=True) if value])
+            found = load(saved)
+            chosen = find(found["bench"])
+            _same(name, chosen, saved)
+            check_plot(chosen, plot_file)
+        elif name is None:
+            _plot_what(plot_file)
+            console.print(listing())
+            return
+        else:
+            chosen = find(name)
+            peers = choose(chosen, against or [], case or [])
+            # What cannot be written is said before anything runs, not after many minutes.
+            check_plot(chosen, plot_file)
+            check_place(json_file)
+            size = Size(rows or chosen.size.rows, groups or chosen.size.groups)
+            times = rounds if rounds is not None else int(getattr(chosen, "rounds", ROUNDS))
+            found = conduct(chosen, size, peers, rounds=times, keep_data=keep_data, console=console)
+        show(chosen, found, console)
+        if json_file is not None:
+            json_file.write_text(json.dumps(found, indent=2) + "\n")
+        if plot_file is not None:
+            plot(chosen, found, plot_file)
+    if not all(result["correct"] for result in found["results"].values()):
+        raise typer.Exit(1)
+
+
+def show(chosen: Benchmark, found: Mapping[str, Any], console: Console) -> None:
+    """Results for people."""
     console.print(table(found))
     for pair, times in found.get("growth", {}).items():
         console.print(f"{pair}: {times:.2f} times as long", highlight=False)
     if "floor" in found:
         console.print(floor_table(found))
+    if "turns" in found:
+        console.print(turns_table(found))
     for part in chosen.shown(found) if hasattr(chosen, "shown") else ():
         console.print(part)
-    if json_file is not None:
-        json_file.write_text(json.dumps(found, indent=2) + "\n")
-    if not all(result["correct"] for result in found["results"].values()):
-        raise typer.Exit(1)
 
 
 def listing() -> Table:
@@ -96,20 +122,58 @@ def conduct(
         data.mkdir(parents=True, exist_ok=True)
         writing = progress.add_task("data", total=size.rows)
         chosen.prepare(size, data, lambda done: progress.advance(writing, done))
-        running = progress.add_task(chosen.name, total=rounds * len(peers))
-        turns = [(turn, peer.label) for turn in range(1, rounds + 1) for peer in peers]
+        turns = [turn for shared in processes(chosen, peers, rounds) for turn in shared]
+        running = progress.add_task(chosen.name, total=len(turns))
 
-        def watch(turn: int, peer: str, stage: str) -> None:
+        def watch(turn: Turn, stage: str) -> None:
             if stage.startswith("wrong"):
-                progress.console.print(f"round {turn}, {peer}: {stage}", style="red", markup=False)
+                progress.console.print(f"round {turn.round}, {turn.peer}: {stage}", style="red", markup=False)
                 return
-            doing = f"{chosen.name}: round {turn} of {rounds}, {peer}, {stage}"
-            progress.update(running, description=doing, completed=turns.index((turn, peer)))
+            doing = f"{chosen.name}: round {turn.round} of {rounds}, {turn.peer}, {stage}"
+            progress.update(running, description=doing, completed=turns.index(turn))
 
         scratch = Path(temporary) / "runs"
         runs = measure(chosen, size, peers, rounds=rounds, data=data, scratch=scratch, watch=watch)
         progress.update(running, description=chosen.name, completed=len(turns))
-    return document(chosen, size, best(runs))
+    return document(chosen, size, best(runs), runs)
+
+
+def _run_nothing(given: Sequence[str]) -> None:
+    if given:
+        raise QueryError(
+            f"{', '.join(given)} beside --from: nothing is run",
+            expected="--from with --plot alone",
+            hint="leave --from out to run the benchmark again",
+        )
+
+
+def _same(name: str | None, chosen: Benchmark, saved: Path) -> None:
+    if name not in (None, chosen.name):
+        raise QueryError(
+            f"'{saved}' has results of another benchmark",
+            expected=f"results of '{name}'",
+            found=f"results of '{chosen.name}'",
+            hint="leave the name out: --from knows it",
+        )
+
+
+def _plot_what(plot_file: Path | None) -> None:
+    if plot_file is not None:
+        raise QueryError(
+            "--plot without anything to plot",
+            expected="the name of a benchmark, or --from with a file that --json wrote",
+            hint="`penstock bench` alone lists the benchmarks",
+        )
+
+
+@contextmanager
+def _reported() -> Iterator[None]:
+    try:
+        yield
+    except PenstockError as error:
+        # Not as markup: an error may quote text with brackets of its own.
+        Console(stderr=True).print(str(error), style="red", markup=False, highlight=False)
+        raise typer.Exit(2) from error
 
 
 @contextmanager

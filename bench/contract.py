@@ -1,8 +1,8 @@
 """What a benchmark is, and what a run of it leaves behind.
 
 A benchmark names its peers, prepares data once, and is then asked, in a process of its own for every run, to put one
-peer to work on that data. The parent samples that process's memory, and checks
-what came out.
+peer to work on that data. The parent samples that process's memory, and checks what came out. Where processes differ by
+more than peers do, the peers of a round share one and take turns in it.
 """
 
 from __future__ import annotations
@@ -69,8 +69,20 @@ class Clock(Protocol):
 
 
 @dataclass(frozen=True)
+class Turn:
+    """When a run is due."""
+
+    round: int
+    """From 1; every round begins with fresh processes."""
+    peer: str
+    """The peer's label."""
+    number: int = 1
+    """Which of the peer's turns in the process of the round: from 1; turn 0 is a warm-up, and does not count."""
+
+
+@dataclass(frozen=True)
 class Job:
-    """One run: a peer, in a fresh process tree, on prepared data."""
+    """One run: a peer on prepared data, in a fresh process tree, or in one that peers of the same round share."""
 
     bench: str
     peer: str
@@ -92,6 +104,9 @@ class Run:
     correct: bool
     detail: Mapping[str, Any] = field(default_factory=dict)
     case: str = ""
+    round: int = 1
+    turn: int = 1
+    """As in `Turn`: with 0 it warmed up, and its time does not count."""
 
     @property
     def rows_per_s(self) -> float:
@@ -99,7 +114,12 @@ class Run:
 
 
 class Benchmark(Protocol):
-    """One experiment."""
+    """One experiment.
+
+    Some have more: `rounds`, how often peers take turns unless the user says otherwise; `turns`, how many turns each
+    takes within a process that all peers of a round share; `told(results)`, what the JSON has besides, and
+    `shown(found)`, what people see of it.
+    """
 
     name: str
     summary: str

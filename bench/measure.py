@@ -1,10 +1,15 @@
-"""Runs: each in a fresh process tree, peers taking turns, so that a slow minute of the machine is shared by all."""
+"""Runs: each in a fresh process tree, peers taking turns, so that a slow minute of the machine is shared by all.
+
+Two processes of the same peer may differ by some percent. Where less than that is asked for, a benchmark has `turns`:
+the peers of a round then share a process, one after the other, so that what is compared happened in the same one.
+"""
 
 from __future__ import annotations
 
 import json
 import os
 import shutil
+import statistics
 import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -14,7 +19,7 @@ from pathlib import Path
 from typing import IO, Any, Final
 
 from penstock.errors import WorldError
-from penstock_bench.contract import OURS, Benchmark, Job, Peer, Run, Size, labelled, named
+from penstock_bench.contract import OURS, Benchmark, Job, Peer, Run, Size, Turn, labelled, named
 from penstock_bench.memory import Tree
 from penstock_bench.worker import encode
 
@@ -23,8 +28,23 @@ LOG_LINES: Final = 15
 GOODBYE_SECONDS: Final = 30.0
 """How long a worker may take to close its engine once its result is known."""
 
-Watch = Callable[[int, str, str], None]
-"""Hears the round (from 1), the peer and the stage of what runs now."""
+Watch = Callable[[Turn, str], None]
+"""Hears whose turn it is, and the stage of what runs now."""
+
+
+def processes(bench: Benchmark, peers: Sequence[Peer], rounds: int) -> list[list[Turn]]:
+    """What runs in which process, in order: one run in each, or all turns of a round.
+
+    Turns alternate in order, so that whoever comes first, and a process that grows faster or slower, favour nobody.
+    """
+    turns = getattr(bench, "turns", None)
+    labels = [peer.label for peer in peers]
+    if turns is None:
+        return [[Turn(number, label)] for number in range(1, rounds + 1) for label in labels]
+    return [
+        [Turn(number, label, turn) for turn in range(turns + 1) for label in (labels[::-1] if turn % 2 else labels)]
+        for number in range(1, rounds + 1)
+    ]
 
 
 def measure(
@@ -32,44 +52,68 @@ def measure(
 ) -> dict[str, list[Run]]:
     """All rounds of all peers, in turn: every peer's runs in order."""
     runs: dict[str, list[Run]] = {peer.label: [] for peer in peers}
-    for turn in range(1, rounds + 1):
-        for peer in peers:
-            folder = scratch / f"{turn}-{peer.label}"
+    for shared in processes(bench, peers, rounds):
+        folders = [scratch / f"{turn.round}-{turn.number}-{turn.peer}" for turn in shared]
+        jobs = []
+        for turn, folder in zip(shared, folders, strict=True):
             folder.mkdir(parents=True)
-            job = Job(bench.name, peer.label, size, data.resolve(), folder.resolve())
-            runs[peer.label].append(run(bench, job, partial(watch, turn, peer.label)))
+            jobs.append(Job(bench.name, turn.peer, size, data.resolve(), folder.resolve()))
+        done = run_in_turn(bench, jobs, partial(_heard, watch, shared))
+        for turn, each in zip(shared, done, strict=True):
+            runs[turn.peer].append(replace(each, round=turn.round, turn=turn.number))
+        for folder in folders:
             shutil.rmtree(folder, ignore_errors=True)
     return runs
 
 
+def _heard(watch: Watch, turns: Sequence[Turn], at: int, stage: str) -> None:
+    watch(turns[at], stage)
+
+
 def run(bench: Benchmark, job: Job, watch: Callable[[str], None] = lambda stage: None) -> Run:
-    """One measured and checked run."""
-    seconds: float | None = None
-    peak_bytes = 0
-    detail: Mapping[str, Any] | None = None
-    log_file = job.scratch / "worker.log"
-    with log_file.open("w") as log, _start(job, log) as worker, Tree(worker.pid) as tree:
+    """One measured and checked run, in a process of its own."""
+    (only,) = run_in_turn(bench, [job], lambda at, stage: watch(stage))
+    return only
+
+
+def run_in_turn(bench: Benchmark, jobs: Sequence[Job], watch: Callable[[int, str], None]) -> list[Run]:
+    """Measured runs, one after the other in one process; checked when all are done. `watch` hears which one it is."""
+    timed: list[tuple[float, int]] = []
+    details: list[Mapping[str, Any]] = []
+    log_file = jobs[0].scratch / "worker.log"
+    with log_file.open("w") as log, _start(jobs, log) as worker, Tree(worker.pid) as tree:
         assert worker.stdout is not None
         for line in worker.stdout:
             event = json.loads(line)
             if event.get("timed"):
                 tree.reset()
             if "seconds" in event:
-                seconds, peak_bytes = event["seconds"], tree.peak_bytes
+                timed.append((event["seconds"], tree.peak_bytes))
             if "stage" in event:
-                watch(event["stage"])
-            detail = event.get("detail", detail)
+                watch(len(details), event["stage"])
+            if "detail" in event:
+                details.append(event["detail"])
         try:
             code = worker.wait(GOODBYE_SECONDS)
         except subprocess.TimeoutExpired:
-            code = 0  # the result is known; the tree is ended on the way out
-    if code != 0 or seconds is None or detail is None:
+            code = 0  # the results are known; the tree is ended on the way out
+    if code != 0 or not len(timed) == len(details) == len(jobs):
+        failed = jobs[min(len(details), len(jobs) - 1)]
         raise WorldError(
-            f"peer '{job.peer}' of benchmark '{job.bench}' failed with exit code {code}",
+            f"peer '{failed.peer}' of benchmark '{failed.bench}' failed with exit code {code}",
             expected="a run to the last result",
             found="\n" + "\n".join(log_file.read_text(errors="replace").splitlines()[-LOG_LINES:]),
             hint="leave the peer out with --against, or repair what its log complains about",
         )
+    return [
+        _checked(bench, job, seconds, peak, detail, partial(watch, at))
+        for at, (job, (seconds, peak), detail) in enumerate(zip(jobs, timed, details, strict=True))
+    ]
+
+
+def _checked(
+    bench: Benchmark, job: Job, seconds: float, peak_bytes: int, detail: Mapping[str, Any], watch: Callable[[str], None]
+) -> Run:
     watch("checking")
     wrong = bench.check(job, detail)
     if wrong is not None:
@@ -80,10 +124,10 @@ def run(bench: Benchmark, job: Job, watch: Callable[[str], None] = lambda stage:
 
 
 def best(runs: Mapping[str, Sequence[Run]]) -> dict[str, Run]:
-    """The fastest run of every peer, with its own memory; correct only if all its runs were."""
+    """The fastest run of every peer that counts, with its own memory; correct only if all its runs were."""
     chosen = {}
     for name, all_runs in runs.items():
-        top = max(all_runs, key=lambda each: each.rows_per_s)
+        top = max((each for each in all_runs if each.turn), key=lambda each: each.rows_per_s)
         correct = all(each.correct for each in all_runs)
         chosen[name] = replace(top, correct=correct)
     return chosen
@@ -108,7 +152,40 @@ def growth(pairs: Sequence[tuple[str, str]], results: Mapping[str, Run]) -> dict
     }
 
 
-def _start(job: Job, log: IO[str]) -> subprocess.Popen[str]:
+def in_turns(pairs: Sequence[tuple[str, str]], runs: Mapping[str, Sequence[Run]]) -> dict[str, Any]:
+    """The seconds of every turn by round, the best and the median of each round, and what each pair compares to.
+
+    Only turns of the same round ran in the same process, so pairs are compared round by round; `all` is the median of
+    these comparisons, and of all turns.
+    """
+    seconds = {name: _by_round(own) for name, own in runs.items()}
+    summed: dict[str, dict[str, Any]] = {
+        name: {"rounds": [_summary(own) for own in rounds], "all": _summary([each for own in rounds for each in own])}
+        for name, rounds in seconds.items()
+    }
+    ratios = {}
+    for longer, shorter in (pair for pair in pairs if all(name in runs for name in pair)):
+        rounds = [
+            {what: own[what] / other[what] for what in own}
+            for own, other in zip(summed[longer]["rounds"], summed[shorter]["rounds"], strict=True)
+        ]
+        every = {what: statistics.median(own[what] for own in rounds) for what in rounds[0]}
+        ratios[f"{longer} / {shorter}"] = {"rounds": rounds, "all": every}
+    return {"seconds": seconds, "peers": summed, "ratios": ratios}
+
+
+def _by_round(runs: Sequence[Run]) -> list[list[float]]:
+    rounds: dict[int, list[float]] = {}
+    for each in (each for each in runs if each.turn):
+        rounds.setdefault(each.round, []).append(each.seconds)
+    return list(rounds.values())
+
+
+def _summary(seconds: Sequence[float]) -> dict[str, float]:
+    return {"best": min(seconds), "median": statistics.median(seconds)}
+
+
+def _start(jobs: Sequence[Job], log: IO[str]) -> subprocess.Popen[str]:
     environment = {
         **os.environ,
         # What is importable here is importable there, and in the Python workers that Spark starts there.
@@ -116,13 +193,13 @@ def _start(job: Job, log: IO[str]) -> subprocess.Popen[str]:
         "PYSPARK_PYTHON": sys.executable,
     }
     return subprocess.Popen(
-        [sys.executable, "-m", "penstock_bench.worker", encode(job)],
+        [sys.executable, "-m", "penstock_bench.worker", encode(jobs)],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=log,
         text=True,
         env=environment,
-        cwd=job.scratch,
+        cwd=jobs[0].scratch,
         # Its own session, so that Ctrl-C reaches this process alone, which then ends the tree in order.
         start_new_session=True,
     )

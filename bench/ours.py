@@ -26,24 +26,16 @@ class Flows:
         """The session ends with the process."""
 
 
-class FlowsWithHeartbeats:
-    """The same, united with a link that is silent and speaks by a heartbeat every second: it holds windows back.
-
-    That link never ends, so the run is over when the packets have ended and nothing waits any more.
-    """
+class WatchedFlows:
+    """The same, started, watched until the packets have ended and nothing waits any more, and stopped."""
 
     def open(self, scratch: Path) -> None:
-        self._silent = scratch / "control"
-        self._silent.mkdir()
+        """The first run brings the session up: the warm-up."""
 
     def run(self, data: Path, out: Path) -> None:
         net = pk.Network("q4")
         packets = net.source("M", pk.files(str(data)), schema=SCHEMA, on="ts", progress=pk.delayed("2 seconds"))
-        silent = pk.files(str(self._silent / "*.parquet"), follow=True)
-        control = net.source("control", silent, schema=SCHEMA, on="ts", progress=pk.heartbeat(every="1 second"))
-        flows = pk.union(packets, control).aggregate(
-            {"n": "count(*)"}, on="ts", size="1 minute", by=["srcIP", "destIP"]
-        )
+        flows = self._links(net, packets).aggregate({"n": "count(*)"}, on="ts", size="1 minute", by=["srcIP", "destIP"])
         flows.output("flows", to=pk.parquet(str(out)))
         run = net.start(master=f"local[{CORES}]")
         run.wait_for(lambda r: "M" in r.shards and r.shards["M"]["0"].ended and not r.waiting, 600)
@@ -51,3 +43,22 @@ class FlowsWithHeartbeats:
 
     def close(self) -> None:
         """The session ends with the process."""
+
+    def _links(self, net: pk.Network, packets: pk.Stream) -> pk.Stream:
+        return packets
+
+
+class FlowsWithHeartbeats(WatchedFlows):
+    """United with a link that is silent and speaks by a heartbeat every second: it holds windows back.
+
+    That link never ends, which is why the run is watched.
+    """
+
+    def open(self, scratch: Path) -> None:
+        self._silent = scratch / "control"
+        self._silent.mkdir()
+
+    def _links(self, net: pk.Network, packets: pk.Stream) -> pk.Stream:
+        silent = pk.files(str(self._silent / "*.parquet"), follow=True)
+        control = net.source("control", silent, schema=SCHEMA, on="ts", progress=pk.heartbeat(every="1 second"))
+        return pk.union(packets, control)

@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
 
 from rich.table import Table
 
+from penstock.errors import WorldError
 from penstock_bench.contract import Benchmark, Run, Size
-from penstock_bench.measure import growth, ratios
+from penstock_bench.measure import growth, in_turns, ratios
+
+PROMISED: Final = ("bench", "rows", "groups", "results", "ratios")
+"""What the results of every benchmark have."""
 
 
-def document(bench: Benchmark, size: Size, results: Mapping[str, Run]) -> dict[str, Any]:
+def document(
+    bench: Benchmark, size: Size, results: Mapping[str, Run], runs: Mapping[str, Sequence[Run]] | None = None
+) -> dict[str, Any]:
     """The results as JSON: `ratios` are ours over theirs, in rows per second; `growth` compares seconds.
+
+    Of a benchmark whose peers take turns within a process, all `runs` are told as `turns`.
 
     A benchmark that has more to say does so in `told(results)`, and shows it with `shown(found)`.
     """
@@ -34,8 +44,10 @@ def document(bench: Benchmark, size: Size, results: Mapping[str, Run]) -> dict[s
     told = getattr(bench, "told", None)
     if told is not None:
         found.update(told(results))
-    grown = growth(bench.growth, results)
-    if grown:
+    if runs is not None and hasattr(bench, "turns"):
+        # The best of two peers may be of different processes: pairs are compared within one.
+        found["turns"] = in_turns(bench.growth, runs)
+    elif grown := growth(bench.growth, results):
         found["growth"] = grown
     floors = {
         name: {key: run.detail[key] for key in ("batch_ms", "latency_ms", "parts")}
@@ -45,6 +57,27 @@ def document(bench: Benchmark, size: Size, results: Mapping[str, Run]) -> dict[s
     if floors:
         found["floor"] = floors
     return found
+
+
+def load(file: Path) -> dict[str, Any]:
+    """Results that `--json` has written."""
+    try:
+        found = json.loads(file.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise WorldError(
+            f"'{file}' cannot be read", expected="a file that --json wrote", found=error.strerror or str(error)
+        ) from error
+    except ValueError as error:
+        raise WorldError(f"'{file}' is not JSON", expected="a file that --json wrote", found=str(error)) from error
+    missing = [key for key in PROMISED if not isinstance(found, dict) or key not in found]
+    if missing:
+        raise WorldError(
+            f"'{file}' has no results of a benchmark",
+            expected="a file that --json wrote",
+            found=f"JSON without {', '.join(missing)}",
+        )
+    told: dict[str, Any] = found
+    return told
 
 
 def table(found: Mapping[str, Any]) -> Table:
@@ -80,6 +113,29 @@ def floor_table(found: Mapping[str, Any]) -> Table:
     shown.add_row("batch", *(_ms(floor["batch_ms"]) for floor in floors.values()))
     shown.add_row("latency of a result", *(_ms(floor["latency_ms"]) for floor in floors.values()))
     return shown
+
+
+def turns_table(found: Mapping[str, Any]) -> Table:
+    """How long turns within the same process took, round by round, and how many times as long as another's."""
+    peers, ratios = found["turns"]["peers"], found["turns"]["ratios"]
+    pairs = {pair.partition(" / ")[0]: own for pair, own in ratios.items()}
+    shown = Table(title=f"in turns within one process: {', '.join(ratios)}", title_justify="left")
+    for heading in ("round", "name", "best s", "median s", "ratio of the best", "of medians"):
+        shown.add_column(heading, justify="left" if heading in ("round", "name") else "right")
+    rounds = max(len(own["rounds"]) for own in peers.values())
+    for at, heading in enumerate([*(str(number + 1) for number in range(rounds)), "all"]):
+        for line, (name, own) in enumerate(peers.items()):
+            cells = [f"{amount:.2f}" for amount in _of_round(own, at).values()]
+            if name in pairs:
+                cells += [f"{amount:.3f}" for amount in _of_round(pairs[name], at).values()]
+            shown.add_row("" if line else heading, name, *cells)
+        shown.add_section()
+    return shown
+
+
+def _of_round(own: Mapping[str, Any], at: int) -> Mapping[str, float]:
+    rounds: Sequence[Mapping[str, float]] = [*own["rounds"], own["all"]]
+    return rounds[at]
 
 
 def _ms(value: float | None) -> str:

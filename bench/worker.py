@@ -1,4 +1,4 @@
-"""The process of one run: `python -m penstock_bench.worker '<job as JSON>'`.
+"""The process of one run, or of several in turn: `python -m penstock_bench.worker '<jobs as JSON>'`.
 
 It tells the parent what it is doing in lines of JSON on its standard output, which nothing else in the process may
 write to: engines that print are sent to standard error. When the parent goes away, so does the worker.
@@ -11,6 +11,7 @@ import os
 import sys
 import threading
 import time
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import IO, Any
@@ -19,14 +20,16 @@ from penstock_bench.catalog import find
 from penstock_bench.contract import Job, Size
 
 
-def encode(job: Job) -> str:
-    """A job as the worker's one argument."""
-    return json.dumps(asdict(job), default=str)
+def encode(jobs: Sequence[Job]) -> str:
+    """Jobs as the worker's one argument."""
+    return json.dumps([asdict(job) for job in jobs], default=str)
 
 
-def decode(text: str) -> Job:
-    spec = json.loads(text)
-    return Job(spec["bench"], spec["peer"], Size(**spec["size"]), Path(spec["data"]), Path(spec["scratch"]))
+def decode(text: str) -> list[Job]:
+    return [
+        Job(spec["bench"], spec["peer"], Size(**spec["size"]), Path(spec["data"]), Path(spec["scratch"]))
+        for spec in json.loads(text)
+    ]
 
 
 class Announcer:
@@ -55,8 +58,9 @@ def main(argument: str) -> None:
     announcer = Announcer(os.fdopen(os.dup(sys.stdout.fileno()), "w"))
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     threading.Thread(target=_leave_with_parent, daemon=True).start()
-    job = decode(argument)
-    announcer.say(detail=find(job.bench).work(job, announcer))
+    for job in decode(argument):
+        # The detail is the last that is heard of a run: what follows is about the next.
+        announcer.say(detail=find(job.bench).work(job, announcer))
 
 
 def _leave_with_parent() -> None:

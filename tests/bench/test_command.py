@@ -18,10 +18,12 @@ from typer.testing import CliRunner
 from penstock_bench import catalog, command
 from penstock_bench.contract import OURS, Run, Size
 from penstock_bench.floor import FLOOR
+from penstock_bench.heartbeats import HEARTBEATS
+from penstock_bench.measure import best
 from penstock_bench.q4 import Q4
 from penstock_bench.q7 import Q7
 from penstock_bench.q9 import Q9
-from penstock_bench.report import document, floor_table, table
+from penstock_bench.report import document, floor_table, table, turns_table
 
 # Only the peer that starts a JVM: it is the one that leaves most behind if it is not ended well.
 SPARK_ALONE = """
@@ -160,6 +162,91 @@ def test_a_whole_benchmark_from_the_command_line(tmp_path: Path, monkeypatch: py
     assert (found["rows"], found["groups"]) == (100_000, 10)
     assert found["results"]["duckdb"]["correct"] is True
     assert (tmp_path / "data" / "packets" / "part-00000.parquet").exists()
+
+
+def saved(tmp_path: Path, correct: bool = True) -> Path:
+    file = tmp_path / "q4.json"
+    results = {OURS: Run(OURS, 100, 0.5, 10.0, True), "duckdb": Run("duckdb", 100, 0.25, 5.0, correct)}
+    file.write_text(json.dumps(document(Q4, Size(100, 7), results)))
+    return file
+
+
+def test_saved_results_are_shown_and_plotted_without_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(command, "conduct")
+    for name in ((), ("q4",)):
+        figure = tmp_path / f"figure{len(name)}.svg"
+        code, text = invoke(*name, "--from", str(saved(tmp_path)), "--plot", str(figure))
+        assert code == 0, text
+        assert "q4: 100 rows, 7 groups" in text
+        assert "duckdb" in figure.read_text()
+    code, text = invoke("--from", str(saved(tmp_path, correct=False)))
+    assert (code, "NO" in text) == (1, True)
+
+
+def test_what_cannot_be_plotted_or_saved_is_said_before_anything_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delattr(command, "conduct")
+    for option, name, said in (
+        ("--plot", "figure.gif", "a name that ends in .svg, .png, .pdf"),
+        ("--plot", "nowhere/figure.svg", "cannot be written"),
+        ("--json", "nowhere/q4.json", "cannot be written"),
+    ):
+        code, text = invoke("q4", option, str(tmp_path / name))
+        assert code == 2
+        assert said in " ".join(text.split())
+    code, text = invoke("--plot", str(tmp_path / "figure.svg"))
+    assert (code, "--plot without anything to plot" in text) == (2, True)
+    assert not list(tmp_path.iterdir())
+
+
+def test_saved_results_take_no_options_of_a_run_and_no_other_name(tmp_path: Path) -> None:
+    code, text = invoke("--from", str(saved(tmp_path)), "--rows", "5", "--case", "few")
+    assert code == 2
+    assert "--rows, --case beside --from: nothing is run" in text
+    code, text = invoke("q7", "--from", str(saved(tmp_path)))
+    assert code == 2
+    assert "results of 'q4'" in text
+
+
+def test_files_that_hold_no_results_are_refused(tmp_path: Path) -> None:
+    file = tmp_path / "some.json"
+    for content, said in (
+        (None, "cannot be read"),
+        ("{", "is not JSON"),
+        ("[]", "has no results of a benchmark"),
+        ('{"bench": "q4", "rows": 1, "groups": 1, "ratios": {}}', "JSON without results"),
+        ('{"bench": "q5", "rows": 1, "groups": 1, "results": {}, "ratios": {}}', "unknown benchmark 'q5'"),
+    ):
+        if content is not None:
+            file.write_text(content)
+        code, text = invoke("--from", str(file))
+        assert code == 2
+        assert said in " ".join(text.split())
+
+
+def test_turns_are_told_and_shown_instead_of_growth() -> None:
+    pair = f"{OURS}-heartbeats / {OURS}"
+    runs = {
+        peer.label: [
+            Run(peer.label, 100, seconds * (1.5 if "heart" in peer.label else 1), 1.0, True, round=number, turn=turn)
+            for number in (1, 2)
+            for turn, seconds in enumerate((9.0, 2.0 * number, 4.0 * number))
+        ]
+        for peer in HEARTBEATS.peers
+    }
+    found = document(HEARTBEATS, Size(100, 1), best(runs), runs)
+    assert "growth" not in found
+    assert found["turns"]["ratios"][pair]["all"] == {"best": 1.5, "median": 1.5}
+    shown = turns_table(found)
+    assert [list(column.cells) for column in shown.columns] == [
+        ["1", "", "2", "", "all", ""],
+        [OURS, f"{OURS}-heartbeats"] * 3,
+        ["2.00", "3.00", "4.00", "6.00", "2.00", "3.00"],
+        ["3.00", "4.50", "6.00", "9.00", "4.00", "6.00"],
+        ["", "1.500"] * 3,
+        ["", "1.500"] * 3,
+    ]
 
 
 @pytest.mark.slow
