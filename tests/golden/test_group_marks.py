@@ -150,3 +150,57 @@ def test_the_slowest_group_is_named_and_the_fast_one_states_nothing_for_others(r
     assert "waits for input 'in', where device = 'a' is furthest behind, at 3: ts" in told[0]
     assert "waits for input 'in', where device = 'b' is furthest behind, at 4: ts" in told[1]
     assert result.late("in").num_rows == 0
+
+
+# Two links, a tuple of each to a batch; delay 2, windows of 10. `fast` is an hour ahead on the east link.
+#
+#  batch      0     1     2     3     4     5     6
+#  east a     1           3    12    14    25    26     marks  -1        1   10   12   23
+#       fast      3602                                              3600
+#  west a           1          13    16                              -1       11   14
+#       b     2           4                17    24             0        2             15
+LINKS = """
+east_ts east_device west_ts west_device
+1       a           2       b
+3602    fast        1       a
+3       a           4       b
+12      a           13      a
+14      a           16      a
+25      a           17      b
+26      a           24      b
+"""
+
+
+def linked(net: pk.Network) -> tuple[pk.Stream, pk.Stream]:
+    table = rows(LINKS)
+    east, west = (
+        net.source(
+            name,
+            pk.memory([row[at : at + 2] for row in table], schema=SCHEMA, train=1),
+            progress=pk.delayed(2, by="device"),
+        )
+        for name, at in (("east", 0), ("west", 2))
+    )
+    return east, west
+
+
+def test_where_links_come_together_a_group_waits_for_each_of_them_and_for_no_other_group(run: Runner) -> None:
+    net = pk.Network("links")
+    east, west = linked(net)
+    count = {"n": "count(*)"}
+    both = pk.union(east, west)
+    both.aggregate(count, size=10, by="device").output("own")
+    both.dedupe(by="device").aggregate(count, size=10, by="device").output("first")
+    both.aggregate(count, size=10).output("all")
+    pairs = east.join(west, "l.device = r.device", on="ts", size=3)
+    pairs.aggregate(count, on="l_ts", size=10, by="r_device").output("pairs")
+    result, found = leaving(run, net, "own", "first", "all", "pairs")
+    # `a` is at 10 in the east and at 11 in the west, where `b` stands at 2. The east has said nothing of `b`, nor the
+    # west of `fast`: there the link as a whole must have come so far.
+    ends = [(6, 20, "a", 2), (6, 20, "b", 1), (6, 3600, "fast", 1)]
+    assert found["own"] == [(3, 0, "a", 3), (5, 0, "b", 2), (6, 10, "a", 4), (6, 10, "b", 1), *ends]
+    assert found["first"] == [(3, 0, "a", 2), (5, 0, "b", 2), (6, 10, "a", 4), (6, 10, "b", 1), *ends]
+    assert found["all"] == [(5, 0, 5), (6, 10, 5), (6, 20, 3), (6, 3600, 1)]
+    # Within 3 of each other: 14 in the west lets 11 pass.
+    assert found["pairs"] == [(4, 0, "a", 2), (6, 10, "a", 3)]
+    assert result.late("east").num_rows == result.late("west").num_rows == 0

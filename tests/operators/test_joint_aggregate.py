@@ -51,6 +51,11 @@ class Bench:
         """Rows held, open windows, and what is waited for."""
         return self.slots.rows(), self.operator.open_windows([self.marks]), list(self.operator.needs([self.marks]))
 
+    @property
+    def ways(self) -> list[tuple[int, int]]:
+        """Ticks of (r, l) that would let a group go."""
+        return [(way["#joint:1:r_ts"], way["#joint:0:l_ts"]) for way in self.operator.ways([self.marks])]
+
 
 def test_a_group_leaves_when_both_marks_have_passed_it_and_takes_its_state_along() -> None:
     bench = Bench(size=2)
@@ -109,3 +114,29 @@ def test_without_joint_marks_it_closes_as_an_aggregate_does() -> None:
     bench = Bench(size=2)
     assert bench.step((0, 1), (9, 1), mark=1) == []
     assert sorted(bench.step(mark=2)) == [(0, 0, 1), (0, 9, 1)]
+
+
+def test_what_would_let_the_next_group_go_is_said_of_both_times() -> None:
+    bench = Bench(size=2)
+    bench.step((7, 1), (9, 1), (3, 4), (5, 8))
+    # The group (r 8, l 5) needs more of both than (r 4, l 3) does.
+    assert bench.ways == [(2, 8), (6, 4)]
+    assert bench.step(joint=(6, 4)) == [(4, 3, 1)]
+    assert bench.ways == [(2, 8), (10, 6)]
+    assert bench.step(joint=(10, 10)) == [(0, 7, 1), (0, 9, 1), (8, 5, 1)]
+    assert bench.ways == []
+
+
+def test_with_overlapping_windows_those_that_are_passed_and_the_others_are_asked_for() -> None:
+    bench = Bench(size=4, advance=2)
+    bench.step((0, 3), (5, 3), (8, 3))
+    assert bench.ways == [(4, 1)]
+    assert bench.step(joint=(4, 1)) == [(0, 0, 1)]
+    # l = 0 waits for its next window, l = 5 for l to pass it.
+    assert bench.ways == [(4, 6), (6, 1)]
+
+
+def test_a_group_without_the_other_time_waits_for_the_window_alone() -> None:
+    bench = Bench(size=2)
+    bench.step((None, 1))  # type: ignore[arg-type]
+    assert (bench.ways, bench.waits) == ([], (1, 1, [(0, "r_ts", 2)]))

@@ -6,6 +6,7 @@ which nothing, or something late, appears.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +18,10 @@ from tests.runtime.jobs import job_of
 import penstock as pk
 from penstock.algebra.ticks import BEGINNING
 from penstock.progress.idle import Idle, heartbeat, on_demand
+from penstock.runtime.board import Record
 from penstock.runtime.local import LocalExecutor
 from penstock.runtime.result import Result
+from penstock.runtime.silence import Silence
 
 SCHEMA = {"ts": "int64", "k": "string"}
 
@@ -110,3 +113,65 @@ def test_on_demand_nothing_runs_when_nobody_waits(tmp_path: Path) -> None:
         pass
     # Two trains of the fast input, and no batch for the silent one, whatever the machine's clock says.
     assert run.batches == 2
+
+
+def _pairs(tmp_path: Path, syn: Idle | None, ack: Idle | None, batches: int) -> tuple[Silence, Record]:
+    """Q3 of oop.md 7, with a band of an hour: a count for each pair of times. What is known after some batches.
+
+    SYN come at seconds 1 and 5, an ACK at second 1.
+    """
+    net = pk.Network("q3")
+    scripts = {"syn": _script(1, 5, 9), "ack": [*_script(1), pk.clock(5), pk.clock(5), *_script(9)]}
+    links = [
+        net.source(name, pk.memory([*script], schema=SCHEMA, train=2), progress=pk.ordered(idle=idle))
+        for (name, script), idle in zip(scripts.items(), (syn, ack), strict=True)
+    ]
+    pairs = links[0].join(links[1], "l.k = r.k", on="ts", size=3600)
+    pairs.aggregate({"n": "count(*)"}, on="r_ts", size=1, by="l_ts", name="count").output("counts")
+    run = Stepping(net, tmp_path)
+    for _ in range(batches):
+        run.step()
+    return Silence(run.job.plan.network), Result(run.job).record()
+
+
+ASKED = on_demand("0 s", unit="s")
+
+
+def test_for_a_pair_both_links_are_asked_when_both_together_release_it(tmp_path: Path) -> None:
+    silence, record = _pairs(tmp_path, ASKED, ASKED, 1)
+    assert silence.on_demand(record, (), 1_900_000, anyway=False) == {}
+    asked = silence.on_demand(record, (), 2_000_000, anyway=False)
+    assert asked == {"syn": {"0": {"ts": 2}}, "ack": {"0": {"ts": 2}}}
+
+
+def test_for_a_pair_only_the_link_that_holds_it_back_is_asked(tmp_path: Path) -> None:
+    silence, record = _pairs(tmp_path, ASKED, ASKED, 2)
+    # With the batch of second 5 ACK have stated 5, which let (1, 1) go: (5, 1) waits for SYN alone.
+    assert silence.on_demand(record, (), 5_900_000, anyway=False) == {}
+    assert silence.on_demand(record, (), 6_000_000, anyway=False) == {"syn": {"0": {"ts": 6}}}
+
+
+def test_nobody_is_asked_for_what_alone_releases_no_pair(tmp_path: Path) -> None:
+    silence, record = _pairs(tmp_path, None, ASKED, 1)
+    assert silence.on_demand(record, (), 1000 * 1_000_000, anyway=False) == {}
+
+
+def test_a_link_that_is_closed_states_what_a_pair_needs_and_no_more(tmp_path: Path) -> None:
+    silence, record = _pairs(tmp_path, None, None, 2)
+    seen = record.shards["ack"]["0"]
+    record.shards["ack"]["0"] = replace(seen, left=seen.at + 1)
+    assert silence.released(record) == {"ack": {"0": {"ts": 2}}}
+
+
+def test_a_pair_leaves_by_the_clock_alone_and_then_nothing_runs(tmp_path: Path) -> None:
+    net, links = pk.Network("q3"), []
+    for name in ("syn", "ack"):
+        (tmp_path / name).mkdir()
+        _deliver(tmp_path / name, 1)
+        files = pk.files(str(tmp_path / name / "*.parquet"), follow=True)
+        links.append(net.source(name, files, schema=SCHEMA, progress=on_demand("0 s", unit="us")))
+    pairs = links[0].join(links[1], "l.k = r.k", on="ts", size=3_600_000_000)
+    pairs.aggregate({"n": "count(*)"}, on="r_ts", size=1, by="l_ts", name="count").output("counts")
+    run = Stepping(net, tmp_path)
+    assert [run.step() for _ in range(3)] == [True, True, False]
+    assert Result(run.job)["counts"].to_pylist() == [{"r_ts": 1, "l_ts": 1, "n": 1}]

@@ -109,3 +109,18 @@ def test_a_resampled_tuple_waits_until_its_window_is_complete(tmp_path: Path) ->
     (found,) = _after(net, tmp_path, 2).waiting()
     assert (found.box, found.culprits) == ("resampled", (("slow", "0"),))
     assert "ts must reach 10" in str(found)
+
+
+def test_a_pair_waits_for_both_times_and_the_link_that_is_behind_is_named(tmp_path: Path) -> None:
+    net = pk.Network("net")
+    fast, slow = _input(net, "fast", 5, 25, 45), _input(net, "slow", 4, 6, 7)
+    pairs = fast.join(slow, "l.k = r.k", on="ts", size=30, name="pairs")
+    pairs.aggregate({"n": "count(*)"}, on="r_ts", size=1, by="l_ts", name="counts").output("counts")
+    (found,) = _after(net, tmp_path, 1).waiting()
+    # (l 5, r 4): r must have passed 4, and l 5; the band alone would ask for 35 of the left.
+    assert found.culprits == (("fast", "0"), ("slow", "0"))
+    assert "r_ts at 'pairs' must reach 5, jointly with l_ts 6. " in str(found)
+    (found,) = _after(net, tmp_path / "later", 2).waiting()
+    # (l 25, r 4) is the next window's, and the right link is at 6.
+    assert found.culprits == (("fast", "0"),)
+    assert "r_ts at 'pairs' must reach 5, jointly with l_ts 26. " in str(found)

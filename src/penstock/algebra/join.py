@@ -119,6 +119,15 @@ class Join(Stateful):
         }
         return found | end_of(marks)
 
+    def shifts(self, time: str) -> tuple[int, int]:
+        """What is added to the marks of each side to make them marks of a time of the pairs, as `progress` does."""
+        before, after = self.band.before, self.band.after
+        if self.added is not None and time == self.added.name:
+            either = max if self.stated == "min" else min
+            return -either(0, before), -either(0, after)
+        side = next(side for name, side, _ in self.columns if name == time)
+        return (0, -after) if side == 0 else (-before, 0)
+
     @cached_property
     def by(self) -> tuple[tuple[str, str], ...]:
         """(left column, right column) by which tuples find their bucket."""

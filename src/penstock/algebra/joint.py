@@ -16,7 +16,7 @@ wherever those are known: nothing is sent from stage to stage for them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -38,6 +38,28 @@ def joint_mark(side: int, attribute: str) -> str:
     '#joint:0:l_ts'
     """
     return f"{_PREFIX}{side}:{attribute}"
+
+
+def joint_attribute(mark: str) -> str:
+    """The attribute that a mark is of, joint or not.
+
+    >>> joint_attribute("#joint:0:l_ts"), joint_attribute("ts")
+    ('l_ts', 'ts')
+    """
+    return next((mark.removeprefix(_side(side)) for side in _SIDES if mark.startswith(_side(side))), mark)
+
+
+def shortest(ways: Iterable[Mapping[str, int]]) -> list[dict[str, int]]:
+    """Of several sets of ticks, all of the same marks, those that no other is below or equal to.
+
+    >>> shortest([{"r": 5, "l": 1}, {"r": 2, "l": 9}, {"r": 3, "l": 9}, {"r": 2, "l": 9}])
+    [{'r': 2, 'l': 9}, {'r': 5, 'l': 1}]
+    """
+    found: list[dict[str, int]] = []
+    for way in sorted(ways, key=lambda way: [*way.values()]):
+        if not any(all(other[mark] <= tick for mark, tick in way.items()) for other in found):
+            found.append(dict(way))
+    return found
 
 
 def joint_marks(box: Box, port: int, inputs: Sequence[Marks]) -> dict[str, int]:

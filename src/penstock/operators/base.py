@@ -13,7 +13,7 @@ the box requires it; a holder that decides on the order of what leaves sets it, 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Protocol
 
 import pyarrow as pa
@@ -68,6 +68,10 @@ class Holder(ABC):
 
     def needs(self, marks: Sequence[Marks]) -> Sequence[tuple[int, str, int]]:
         """What it waits for, as (input, attribute, tick that the low-water mark must reach); the next of each input."""
+        return ()
+
+    def ways(self, marks: Sequence[Marks]) -> Sequence[Mapping[str, int]]:
+        """Other ways out, where marks of the first input work together: each is all the ticks that they must reach."""
         return ()
 
     def behind(self) -> str | None:

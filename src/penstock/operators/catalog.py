@@ -16,6 +16,7 @@ from penstock.algebra.dedupe import Dedupe
 from penstock.algebra.group_marks import GroupMarks
 from penstock.algebra.groupwise import GroupwiseAggregate
 from penstock.algebra.join import Join
+from penstock.algebra.least_marks import LeastMarks, Progress
 from penstock.algebra.lowlevel import LowLevel
 from penstock.algebra.resample import Resample
 from penstock.algebra.table_join import TableJoin
@@ -33,6 +34,7 @@ from penstock.operators.groupwise import GroupwiseEntry, GroupwiseOp
 from penstock.operators.join import JoinOp
 from penstock.operators.join_entry import JoinEntryOp
 from penstock.operators.joint_aggregate import JointAggregateOp
+from penstock.operators.least_marks import LeastMarksEntry, LeastMarksOp, ProgressOp
 from penstock.operators.lowlevel import LowLevelOp
 from penstock.operators.map import MapOp
 from penstock.operators.resample import ResampleEntryOp, ResampleOp
@@ -52,6 +54,8 @@ def operator(box: Box, needed: Collection[str], rows: pa.Table | None = None) ->
             return MapOp(box, needed)
         case Union():
             return UnionOp(box, needed)
+        case Progress():
+            return ProgressOp()
     raise InternalError(f"there is no operator for a {box.kind}", box=box.name)
 
 
@@ -66,6 +70,8 @@ def entry(box: Stateful, needed: Sequence[frozenset[str]]) -> Entry:
             return GroupwiseEntry(box, needed)
         case GroupMarks():
             return GroupMarksEntry(box, needed)
+        case LeastMarks():
+            return LeastMarksEntry(box)
         case Assume() | BSort() | Cleanse():
             return ForwardOp(box, needed)
         case Dedupe():
@@ -90,6 +96,8 @@ def holder(box: Stateful, slots: Slots, needed: Sequence[frozenset[str]]) -> Hol
             return GroupwiseOp(box, slots, needed)
         case GroupMarks():
             return GroupMarksOp(box, slots, needed)
+        case LeastMarks():
+            return LeastMarksOp(box, slots)
         case Assume():
             return AssumeOp(box, slots)
         case BSort():

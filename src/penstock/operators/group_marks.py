@@ -177,8 +177,7 @@ class GroupMarksOp(Holder):
         if not self._asked or not moved.any():
             return
         # A narrow attribute cannot say a mark below its smallest value: it would say nothing anyway.
-        low = _smallest(self._box.on_type)
-        values = from_ticks(pa.array(np.maximum(marks[moved], low)), self._box.on_type)
+        values = from_ticks(pa.array(np.clip(marks[moved], *bounds(self._box.on_type))), self._box.on_type)
         rows = keys.filter(pa.array(moved)).append_column(self._box.on, values)
         yield GroupMarks.MARKS, rows.append_column(ARRIVED, pa.repeat(pa.scalar(now, pa.int64()), rows.num_rows))
 
@@ -188,7 +187,10 @@ class GroupMarksOp(Holder):
             self._ledger.least[slot] = int(own.column(VALUE).to_numpy().min())
 
 
-def _smallest(kind: pa.DataType) -> int:
+def bounds(kind: pa.DataType) -> tuple[int, int]:
+    """The smallest and the largest tick that an attribute can say."""
     if pa.types.is_unsigned_integer(kind):
-        return 0
-    return -(2 ** (kind.bit_width - 1)) if pa.types.is_integer(kind) or pa.types.is_date32(kind) else BEGINNING
+        return 0, min(2**kind.bit_width - 1, END)
+    if pa.types.is_integer(kind) or pa.types.is_date32(kind):
+        return -(2 ** (kind.bit_width - 1)), 2 ** (kind.bit_width - 1) - 1
+    return BEGINNING, END

@@ -12,7 +12,7 @@ Of every pane the smallest and largest v of its rows are noted, so that panes in
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 
 import numpy as np
@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 
 from penstock.algebra.aggregate import Aggregate
 from penstock.algebra.box import Marks
-from penstock.algebra.joint import JointUse
+from penstock.algebra.joint import JointUse, shortest
 from penstock.algebra.ticks import BEGINNING, END, to_ticks
 from penstock.operators.aggregate import AggregateOp
 from penstock.operators.base import Departures, Slots
@@ -117,19 +117,38 @@ class JointAggregateOp(AggregateOp):
         window, still = self._box.window, [first for first, _ in self._open()]
         return [(0, self._box.on, window.start_of(min(still)) + window.size)] if still else []
 
+    def ways(self, marks: Sequence[Marks]) -> Sequence[Mapping[str, int]]:
+        return shortest(
+            {self._use.own: self._box.window.start_of(first) + self._box.window.size, self._use.other: value + 1}
+            for pane in self._ledger.panes
+            for value in self._next(pane)
+            if (first := self._first_open(pane, value)) <= self._box.window.last_of_pane(pane)
+        )
+
     def open_windows(self, marks: Sequence[Marks]) -> int:
         return len({w for first, last in self._open() for w in range(first, last + 1)})
 
     def _open(self) -> list[tuple[int, int]]:
         """For every pane, the first and last window that waits for anything in it."""
-        window, reached, found = self._box.window, self._ledger.reached, []
-        for pane, (_, most) in self._ledger.panes.items():
-            # Who has come least far in a pane is whoever has the largest value.
-            mark, first = reached.of(most), window.first_of_pane(pane)
-            first = first if mark == BEGINNING else max(first, window.last_closed(mark) + 1)
-            if first <= (last := window.last_of_pane(pane)):
-                found.append((first, last))
-        return found
+        # Who has come least far in a pane is whoever has the largest value.
+        known = self._ledger.panes.items()
+        spans = [(self._first_open(pane, most), self._box.window.last_of_pane(pane)) for pane, (_, most) in known]
+        return [(first, last) for first, last in spans if first <= last]
+
+    def _first_open(self, pane: int, value: int) -> int:
+        """The first window of a pane that is open for groups with a value."""
+        window, mark = self._box.window, self._ledger.reached.of(value)
+        first = window.first_of_pane(pane)
+        return first if mark == BEGINNING else max(first, window.last_closed(mark) + 1)
+
+    def _next(self, pane: int) -> list[int]:
+        """The values in a pane that joint punctuation comes to next: of those it has passed, and of the others."""
+        (least, most), below = self._ledger.panes[pane], self._ledger.reached.below
+        found = [least]
+        if least < below <= most:
+            values = np.concatenate([self._values(chunk) for chunk in self._slots.chunks(pane, PARTIAL)])
+            found.append(int(values[values >= below].min()))
+        return [value for value in found if value != END]
 
     def _due(self, pane: int, before: Reached, after: Reached) -> bool:
         """Whether any window closes in a pane; who has come furthest there is whoever has the smallest value."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from penstock.algebra.box import Box, Filter, Map, Port, Source, Stateful, Union
+from penstock.algebra.least_marks import Progress
 from penstock.algebra.table_join import TableJoin
 from penstock.errors import InternalError
 from penstock.plan.plan import INTAKE, Plan
@@ -35,7 +36,8 @@ def _flows(box: Box, flows: dict[str, frozenset[Flow]], stages: dict[str, int]) 
             return frozenset({(INTAKE, None)})
         case Stateful():
             return frozenset({(stages[box.name], box.partition)})
-        case Filter():
+        case Filter() | Progress():
+            # No tuple passes the latter, but what a bucket knows of progress is true of its own tuples only.
             return flows[box.inputs[0].name]
         case Map():
             return frozenset((place, _renamed(box, keys)) for place, keys in flows[box.inputs[0].name])

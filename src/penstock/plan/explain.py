@@ -52,7 +52,7 @@ def explain(plan: Plan) -> str:
                 lines.append(f"    {instead}")
             for slot, port in enumerate(box.inputs):
                 # The low level of an aggregate is in the same bucket.
-                if not (isinstance(port.box, LowLevel) and isinstance(box, Aggregate)):
+                if not (isinstance(port.box, LowLevel) and isinstance(box, Aggregate)) and "!" not in port.name:
                     lines.append(f"    exchange of {port.name}: {_exchange(box.keys(slot))}")
             lines.append(f"    -> {_progress(Port(box))}{_jointly(plan, Port(box))}")
     lines += ["", "outlet"]
@@ -73,7 +73,7 @@ def _counted(number: int, what: str) -> str:
 
 
 def _inputs(ports: tuple[Port, ...]) -> str:
-    return f" <- {', '.join(p.name for p in ports)}" if ports else ""
+    return f" <- {', '.join(p.name for p in ports if '!' not in p.name)}" if ports else ""
 
 
 def _progress(port: Port) -> str:

@@ -7,7 +7,7 @@ The outlet posts it when a batch is committed; the intake reads it when it plans
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 
@@ -72,6 +72,13 @@ class Need:
     """Rows that the box holds: tuples or partial aggregates."""
     since: int
     """The clock reading, in microseconds since the epoch, of the batch in which it began to wait for this."""
+    jointly: Sequence[Mapping[str, int]] = ()
+    """Ticks of joint marks that release something of it, too: all of one mapping together."""
+
+    @property
+    def ways(self) -> list[Mapping[str, int]]:
+        """All that releases it, or something of it; the shortest first."""
+        return [*self.jointly, {self.attribute: self.tick}]
 
 
 @dataclass

@@ -14,6 +14,7 @@ from typing import Any
 from penstock.algebra.box import Marks
 from penstock.algebra.group_marks import GroupMarks
 from penstock.algebra.hidden import visible
+from penstock.algebra.joint import shortest
 from penstock.algebra.ticks import BEGINNING
 from penstock.connectors.targets import Receipt, Results
 from penstock.progress.extremes import NOTHING, Extremes
@@ -101,9 +102,19 @@ class Outlet:
                 for slot, attribute, tick in needs:
                     key = (box, slot, attribute)
                     found[key] = min(tick, found.get(key, tick))
+        ways: dict[str, list[dict[str, int]]] = {}
+        for content in notes:
+            for box, out in content.get("ways", {}).items():
+                ways.setdefault(box, []).extend(out)
         since = {(n.box, n.slot, n.attribute, n.tick): n.since for n in before.waiting}
         return [
-            Need(*key, tick, record.boxes[key[0]].held_rows, since.get((*key, tick), record.now))
+            Need(
+                *key,
+                tick,
+                record.boxes[key[0]].held_rows,
+                since.get((*key, tick), record.now),
+                shortest(ways.get(key[0], ())),
+            )
             for key, tick in sorted(found.items())
         ]
 

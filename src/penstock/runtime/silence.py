@@ -16,7 +16,7 @@ from penstock.algebra.ticks import BEGINNING, END
 from penstock.progress.extremes import Extremes, Reach
 from penstock.progress.idle import Heartbeat, Idle, OnDemand, idle_of
 from penstock.runtime.board import Need, Record, source_marks
-from penstock.runtime.waiting import culprits, met
+from penstock.runtime.waiting import Way, culprits, met
 
 Stated = dict[str, dict[str, dict[str, int]]]
 """Ticks that shards state, by input, shard and mark."""
@@ -60,10 +60,13 @@ class Silence:
         if anyway or not able:
             return able
         found: Stated = {}
-        for need in record.waiting:
-            blamed = {(source.name, shard) for source, shard in culprits(self.network, need, record.shards)}
+        most = self._marks(record, able)
+        for need, way in [(waits, out) for waits in record.waiting for out in waits.ways]:
+            if not met(self.network, need, way, most):
+                continue
+            blamed = {(source.name, shard) for source, shard in culprits(self.network, need, way, record.shards)}
             asked = {s: {k: v for k, v in shards.items() if (s, k) in blamed} for s, shards in able.items()}
-            if met(self.network, need, self._marks(record, asked)):
+            if met(self.network, need, way, self._marks(record, asked)):
                 for name, shards in asked.items():
                     found.setdefault(name, {}).update(shards)
         return {name: shards for name, shards in found.items() if shards}
@@ -79,20 +82,26 @@ class Silence:
             if not shards or not all(seen.gone for seen in shards.values()):
                 continue
             for need in record.waiting:
-                marks = {t.mark: self._enough(source, t, need) for t in source.tracks}
-                asked: Stated = {source.name: dict.fromkeys(shards, marks)}
-                if not met(self.network, need, self._marks(record, {})) and met(
-                    self.network, need, self._marks(record, asked)
-                ):
-                    found = merged(found, asked)
+                # The first is the shortest: of what it lets go, the next batch knows.
+                found = merged(found, next(self._releasing(record, source, need), {}))
         return found
 
-    def _enough(self, source: Source, track: Track, need: Need) -> int:
+    def _releasing(self, record: Record, source: Source, need: Need) -> Iterator[Stated]:
+        """What an input alone can state to meet a need, for each of its ways."""
+        now = self._marks(record, {})
+        for way in need.ways:
+            marks = {t.mark: self._enough(source, t, need, way) for t in source.tracks}
+            asked: Stated = {source.name: dict.fromkeys(record.shards[source.name], marks)}
+            before, after = (met(self.network, need, way, m) for m in (now, self._marks(record, asked)))
+            if after and not before:
+                yield asked
+
+    def _enough(self, source: Source, track: Track, need: Need, way: Way) -> int:
         """The smallest mark of an attribute with which an input no longer holds a box back."""
         ends = {s.name: {**{t.mark: END for t in s.tracks}, ENDED: END} for s in self.network.sources}
 
         def releases(tick: int) -> bool:
-            return met(self.network, need, {**ends, source.name: {**ends[source.name], track.mark: tick}})
+            return met(self.network, need, way, {**ends, source.name: {**ends[source.name], track.mark: tick}})
 
         # Marks never decrease along a network, so halving finds it.
         low, high = BEGINNING, END

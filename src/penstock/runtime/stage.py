@@ -57,6 +57,7 @@ def run_stage(job: Job, stage: int, bucket: int, batch: int, rows: Iterable[Row]
         "bucket": bucket,
         "wake": superbox.wake(),
         "needs": superbox.needs,
+        "ways": superbox.ways,
         "hops": superbox.hops,
         "behind": superbox.behind,
         "now": control.now,

@@ -7,7 +7,7 @@ box. At the stage of that box its holder takes what the entry has sent; what it 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -74,6 +74,8 @@ class Superbox:
         """When punctuation came to the boxes here, and when it left them."""
         self.needs: dict[str, list[tuple[int, str, int]]] = {}
         """What the boxes here wait for: (input, attribute, tick), by the box's name."""
+        self.ways: dict[str, Sequence[Mapping[str, int]]] = {}
+        """Other ways to release them."""
 
     def push(self, port: Port, tuples: pa.Table) -> None:
         """Tuples appear at a port: every arc that begins there takes them."""
@@ -121,6 +123,8 @@ class Superbox:
             needs = [need for need in worker.needs(inputs) if inputs[need[0]].get(need[1], END) < need[2]]
             if needs:
                 self.needs[box.name] = needs
+            if ways := worker.ways(inputs):
+                self.ways[box.name] = ways
             if (behind := worker.behind()) is not None:
                 self.behind[box.name] = behind
             stated = worker.output_marks(inputs)

@@ -11,32 +11,38 @@ import datetime as dt
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from penstock.algebra.box import Marks, Source
+from penstock.algebra.box import Marks, Port, Source
 from penstock.algebra.group_marks import GroupMarks
 from penstock.algebra.hidden import ENDED
+from penstock.algebra.joint import joint_attribute
 from penstock.algebra.network import Network
 from penstock.algebra.ticks import BEGINNING, END, tick_text
 from penstock.progress.extremes import Extremes
 from penstock.progress.idle import idle_of
 from penstock.runtime.board import Need, Record
 
+Way = Mapping[str, int]
+"""Ticks that marks of a need's input must reach, all of them, to release something."""
 
-def met(network: Network, need: Need, sources: Mapping[str, Marks]) -> bool:
-    """Whether marks at the sources would meet a need."""
+
+def met(network: Network, need: Need, way: Way, sources: Mapping[str, Marks]) -> bool:
+    """Whether marks at the sources would meet a need in one of its ways."""
     box = next(b for b in network.boxes if b.name == need.box and b.ports)
-    marks = network.propagate(sources)
-    return marks[box.inputs[need.slot].name].get(need.attribute, END) >= need.tick
+    marks = network.propagate(sources)[box.inputs[need.slot].name]
+    return all(marks.get(mark, END) >= tick for mark, tick in way.items())
 
 
-def culprits(network: Network, need: Need, shards: Mapping[str, Mapping[str, Extremes]]) -> list[tuple[Source, str]]:
-    """The inputs and shards that hold a box back: each would, even if all others had ended."""
+def culprits(
+    network: Network, need: Need, way: Way, shards: Mapping[str, Mapping[str, Extremes]]
+) -> list[tuple[Source, str]]:
+    """The inputs and shards that hold a box back on a way out: each would, even if all others had ended."""
     found = []
     for source in network.sources:
         for shard, seen in shards.get(source.name, {}).items():
             if seen.gone:
                 continue
             others = {s.name: {**{t.mark: END for t in s.tracks}, ENDED: END} for s in network.sources}
-            if not met(network, need, {**others, source.name: {**source.marks(seen), ENDED: END}}):
+            if not met(network, need, way, {**others, source.name: {**source.marks(seen), ENDED: END}}):
                 found.append((source, shard))
     return found
 
@@ -64,21 +70,27 @@ def waiting(network: Network, record: Record) -> list[Waiting]:
 def _explained(network: Network, record: Record, need: Need) -> Waiting:
     box = next(b for b in network.boxes if b.name == need.box and b.ports)
     port = box.inputs[need.slot]
-    kind = port.schema.field(need.attribute).type
-    blamed = culprits(network, need, record.shards)
+    way = need.ways[0]
+    blamed = culprits(network, need, way, record.shards)
     since = dt.datetime.fromtimestamp(0, dt.UTC) + dt.timedelta(microseconds=need.since)
     holds = f"{need.held:,} row{'' if need.held == 1 else 's'}"
     waits = " and ".join(_blame(network, record, source, shard) for source, shard in blamed) or "its own inputs"
-    target = tick_text(need.tick, kind)
-    way = "" if any(s.name == port.name for s, _ in blamed) else f" at '{port.name}'"
+    first, *others = (_target(port, mark, tick) for mark, tick in way.items())
+    together = "".join(f", jointly with {attribute} {target}" for attribute, target in others)
+    place = "" if any(s.name == port.name for s, _ in blamed) else f" at '{port.name}'"
     return Waiting(
         need.box,
         holds,
         since,
         tuple((source.name, shard) for source, shard in blamed),
         f"{box.kind} '{need.box}' holds {holds} since {since:%Y-%m-%d %H:%M:%S} UTC and waits for {waits}: "
-        f"{need.attribute}{way} must reach {target}. {_release(blamed)}",
+        f"{first[0]}{place} must reach {first[1]}{together}. {_release(blamed)}",
     )
+
+
+def _target(port: Port, mark: str, tick: int) -> tuple[str, str]:
+    attribute = joint_attribute(mark)
+    return attribute, tick_text(tick, port.schema.field(attribute).type)
 
 
 def _blame(network: Network, record: Record, source: Source, shard: str) -> str:

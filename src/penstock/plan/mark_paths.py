@@ -1,0 +1,209 @@
+"""The way of group marks through a network: which boxes they pass, and the boxes that carry them along.
+
+```
+ groups ──> where, dedupe ──> map ──> union, join ──> aggregate
+    └─ marks ───────────────> map ──> least marks ──────┘
+```
+
+Boxes that let tuples go in the batch in which these come pass marks on, since nothing that leaves them later is of an
+earlier time than what arrives later. Maps may rename the columns of the groups, and compute the time by an expression
+that never decreases. Where streams come together, each of them can hold a group back.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field, replace
+
+import pyarrow as pa
+
+from penstock.algebra.box import Box, Filter, Map, Port, Union
+from penstock.algebra.dedupe import Dedupe
+from penstock.algebra.expression import Expression
+from penstock.algebra.group_marks import GroupMarks
+from penstock.algebra.join import Join
+from penstock.algebra.kernel import quote
+from penstock.algebra.least_marks import Branch, LeastMarks, Progress
+from penstock.algebra.table_join import TableJoin
+
+
+@dataclass
+class Carriers:
+    """Boxes that are built to carry marks along; each once, however many boxes take what it gives."""
+
+    taken: set[str]
+    """Names of boxes."""
+    boxes: list[Box] = field(default_factory=list)
+    laid: dict[tuple[str, str, tuple[str, ...]], Port] = field(default_factory=dict)
+    """Where marks come out behind boxes that bring streams together: by port, time and groups."""
+
+    def carry(self, name: str, port: Port, outputs: Sequence[tuple[str, Expression]]) -> Port:
+        return self._built(Map(self._fresh(name), (port,), tuple(outputs)))
+
+    def least(self, at: Path, port: Port, branches: Sequence[tuple[Branch, Port, Port | None]]) -> Port:
+        """The smallest marks of groups behind a box, of branches with their streams and their marks of groups."""
+        streams = [
+            self._built(Progress(self._fresh(f"{port.name}!{number + 1}"), (stream,)))
+            for number, (_, stream, _) in enumerate(branches)
+        ]
+        inputs = (*streams, *(marks for _, _, marks in branches if marks is not None))
+        schema = pa.schema([port.schema.field(name) for name in (*at.groups, at.on)])
+        name, parts = self._fresh(f"{port.name}.marks"), tuple(branch for branch, _, _ in branches)
+        return self._built(LeastMarks(name, inputs, at.on, at.groups, schema, parts))
+
+    def _built(self, box: Box) -> Port:
+        self.boxes.append(box)
+        return Port(box)
+
+    def _fresh(self, name: str) -> str:
+        number, free = 1, name
+        while free in self.taken:
+            number += 1
+            free = f"{name}{number}"
+        self.taken.add(free)
+        return free
+
+
+@dataclass(frozen=True)
+class Path(ABC):
+    """How marks of groups come to a port."""
+
+    on: str
+    """What the time is called there."""
+    groups: tuple[str, ...]
+    """What the attributes of the groups are called there."""
+
+    @abstractmethod
+    def lay(self, carriers: Carriers, name: str) -> Port:
+        """Build what carries them, for a box of this name; where they come out."""
+
+
+def path_to(port: Port, on: str, by: Collection[str]) -> Path | None:
+    """How marks of groups of some of the columns `by` come to a port, of the time `on`; None if they do not."""
+    box = port.box
+    match box:
+        case GroupMarks() if port.index == 0:
+            return _Start(on, box.groups, box) if box.on == on and {*box.groups} <= {*by} else None
+        case Filter() | Dedupe():
+            return path_to(box.inputs[0], on, by)
+        case Map():
+            known = dict(box.outputs)
+            times = [attribute for name, attribute, _ in box.carried if name == on]
+            names = {c: name for name in reversed(list(by)) if (c := known[name].column) is not None}
+            return _renamed(box, on, times, names, known)
+        case TableJoin():
+            names = {column: box.name_of(column) for column in box.inputs[0].schema.names}
+            times = [column for column, name in names.items() if name == on]
+            return _renamed(box, on, times, {c: n for c, n in names.items() if n in by}, None)
+        case Union():
+            return _together(port, on, by, [({name: name for name in by}, on, 0) for _ in box.inputs])
+        case Join() if not box.preserved:
+            # A tuple that leaves alone does so behind the marks of its group.
+            return _together(port, on, by, _sides(box, on, by))
+    return None
+
+
+@dataclass(frozen=True)
+class _Start(Path):
+    marks: GroupMarks
+
+    def lay(self, carriers: Carriers, name: str) -> Port:
+        return Port(self.marks, GroupMarks.MARKS)
+
+
+@dataclass(frozen=True)
+class _Renamed(Path):
+    """Behind a box that computes columns or gives them other names."""
+
+    before: Path
+    outputs: tuple[tuple[str, Expression], ...]
+
+    def lay(self, carriers: Carriers, name: str) -> Port:
+        port = self.before.lay(carriers, name)
+        if all(expression.column == output for output, expression in self.outputs):
+            return port
+        return carriers.carry(f"{name}.marks", port, self.outputs)
+
+
+@dataclass(frozen=True)
+class _Together(Path):
+    """Behind a box that brings streams together."""
+
+    port: Port
+    branches: tuple[tuple[Branch, Path | None], ...]
+
+    def lay(self, carriers: Carriers, name: str) -> Port:
+        key = (self.port.name, self.on, self.groups)
+        if key not in carriers.laid:
+            carriers.laid[key] = self._laid(carriers)
+        return carriers.laid[key]
+
+    def _laid(self, carriers: Carriers) -> Port:
+        laid = [None if path is None else path.lay(carriers, self.port.name) for _, path in self.branches]
+        first = laid[0]
+        same = first is not None and all(port is not None and port.name == first.name for port in laid)
+        if first is not None and same and isinstance(self.port.box, Union):
+            # One stream, in parts that are put together again.
+            return first
+        together = zip(self.branches, self.port.box.inputs, laid, strict=True)
+        return carriers.least(self, self.port, [(branch, stream, marks) for (branch, _), stream, marks in together])
+
+
+def _renamed(
+    box: Map | TableJoin, on: str, times: Sequence[str], names: dict[str, str], known: dict[str, Expression] | None
+) -> Path | None:
+    """The way through a box with one input; `names` are those behind of columns before."""
+    found = path_to(box.inputs[0], times[0], names) if times else None
+    if found is None:
+        return None
+    schema, groups = box.inputs[0].schema, tuple(names[name] for name in found.groups)
+    before = dict(zip((*groups, on), (*found.groups, found.on), strict=True))
+    bare = {n: Expression(c, quote(c), schema.field(c).type, (c,)) for n, c in before.items()}
+    # A mark need not be the value of any tuple, so an expression may have no value for it.
+    made = bare if known is None else {n: e if (e := known[n]).column else _tried(e) for n in bare}
+    return _Renamed(on, groups, found, tuple(made.items()))
+
+
+def _tried(expression: Expression) -> Expression:
+    return replace(expression, sql=f"TRY({expression.sql})")
+
+
+def _together(
+    port: Port, on: str, by: Collection[str], sides: Sequence[tuple[dict[str, str], str, int]]
+) -> Path | None:
+    """Where streams come together: of each, the names behind of its columns, its time, and how its marks are moved."""
+    paths = [
+        path_to(stream, time, names) if time in stream.progressing else None
+        for stream, (names, time, _) in zip(port.box.inputs, sides, strict=True)
+    ]
+    behind = [None if p is None else tuple(s[0][g] for g in p.groups) for p, s in zip(paths, sides, strict=True)]
+    groups = next((g for g in behind if g is not None), None)
+    if groups is None:
+        return None
+    branches: list[tuple[Branch, Path | None]] = []
+    for stream, path, own, (names, time, shift) in zip(port.box.inputs, paths, behind, sides, strict=True):
+        before = {name: column for column, name in names.items()}
+        if not {*groups} <= {*before}:
+            return None
+        # Marks of other groups say no more of these than the mark of the stream does.
+        speaks = path is not None and own is not None and {*own} == {*groups}
+        if path is not None and own is not None and speaks:
+            before = dict(zip(own, path.groups, strict=True))
+        branch = Branch(stream.name, time, tuple(before[name] for name in groups), speaks, shift)
+        branches.append((branch, path if speaks else None))
+    return _Together(on, groups, port, tuple(branches))
+
+
+def _sides(box: Join, on: str, by: Collection[str]) -> list[tuple[dict[str, str], str, int]]:
+    """Of each side of a join: the names in the pairs of its columns, or of columns that must equal them."""
+    equal = box.pairing.equalities
+    names: tuple[dict[str, str], dict[str, str]] = ({}, {})
+    for name, side, column in box.columns:
+        if name in by:
+            names[side].setdefault(column, name)
+            others = [pair[1 - side] for pair in equal if pair[side] == column]
+            for other in others:
+                names[1 - side].setdefault(other, name)
+    shifts = box.shifts(on)
+    return [(names[side], box.on[side], shifts[side]) for side in (0, 1)]
