@@ -81,7 +81,7 @@ def run_in_turn(bench: Benchmark, jobs: Sequence[Job], watch: Callable[[int, str
     timed: list[tuple[float, int]] = []
     details: list[Mapping[str, Any]] = []
     log_file = jobs[0].scratch / "worker.log"
-    with log_file.open("w") as log, _start(jobs, log) as worker, Tree(worker.pid) as tree:
+    with log_file.open("w") as log, _start(bench, jobs, log) as worker, Tree(worker.pid) as tree:
         assert worker.stdout is not None
         for line in worker.stdout:
             event = json.loads(line)
@@ -185,9 +185,10 @@ def _summary(seconds: Sequence[float]) -> dict[str, float]:
     return {"best": min(seconds), "median": statistics.median(seconds)}
 
 
-def _start(jobs: Sequence[Job], log: IO[str]) -> subprocess.Popen[str]:
+def _start(bench: Benchmark, jobs: Sequence[Job], log: IO[str]) -> subprocess.Popen[str]:
     environment = {
         **os.environ,
+        **getattr(bench, "environment", {}),
         # What is importable here is importable there, and in the Python workers that Spark starts there.
         "PYTHONPATH": os.pathsep.join(os.path.abspath(entry) for entry in sys.path),
         "PYSPARK_PYTHON": sys.executable,

@@ -1,8 +1,8 @@
 """skew: what is held when one of two links arrives late (Fig. 1 and 13 of oop.md).
 
 - *count*: packets of two links at equal rates counted per pair of addresses and minute (experiment G2, Q5); in every
-  batch the second link brings packets that are 1 to 40 seconds older than those of the first. Pairs have as many packets
-  as in the paper, 3.3 a second; so nearly all of them have opened a window one second after it began.
+  batch the second link brings packets that are 1 to 40 seconds older than those of the first. A pair has as many
+  packets as in the paper, 3.3 a second: so one second after a window began, four of five pairs have a packet in it.
 - *q9*: RANGE 5 minutes, SLIDE 1 minute over two links and a third that carries one packet in a hundred and is late.
 
     SELECT count(*) [RANGE 5 min, SLIDE 1 min, WA ts] FROM M1 UNION M2 UNION C

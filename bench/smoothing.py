@@ -60,6 +60,8 @@ class Smoothing:
     summary = "flushing a low-level table: the longest pause, and the highest rate that a ring buffer stands"
     size = Size(rows=12_582_912, groups=524_288)
     rounds = 1
+    environment: Mapping[str, str] = {"ARROW_DEFAULT_MEMORY_POOL": "mimalloc", "MIMALLOC_PURGE_DELAY": "-1"}
+    """Memory that was used once stays: else a burst would pay for fresh pages, as much again as for its own work."""
     peers: Sequence[Peer] = tuple(
         Peer(flush, "penstock_bench.our_smoothing:drive", SUMMARIES[flush], case=case)
         for case in SHARES

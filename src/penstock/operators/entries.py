@@ -48,7 +48,7 @@ LOG_PIECES = 32
 SEARCHED = 16
 """Places that are searched first for every entry whose turn it is; then twice as many, and so on."""
 MANY = 8
-"""Panes of more rows than this share of all are looked up in one array of them."""
+"""More rows than this share of a table are taken out by a mask, and their panes looked up in one array of all."""
 
 
 class Entries:
@@ -207,7 +207,7 @@ class Entries:
     def _taken(self, rows: Numbers) -> pa.Table:
         cuts = np.searchsorted(rows, self._starts)
         parts = [
-            table.take(pa.array(rows[a:b] - start))
+            _rows_of(table, rows[a:b] - start)
             for table, start, (a, b) in zip(self._tables, self._starts, pairwise(cuts.tolist()), strict=False)
             if a < b
         ]
@@ -218,6 +218,17 @@ class Entries:
             left = self.panes.pop(pane, 0) + sign * number
             if left:
                 self.panes[pane] = left
+
+
+def _rows_of(table: pa.Table, rows: Numbers) -> pa.Table:
+    """Some rows of a table, ascending; many of them are faster to filter than to take."""
+    if len(rows) == table.num_rows:
+        return table
+    if MANY * len(rows) < table.num_rows:
+        return table.take(pa.array(rows))
+    wanted = np.zeros(table.num_rows, np.bool_)
+    wanted[rows] = True
+    return table.filter(pa.array(wanted))
 
 
 def _stretches(position: int, places: int, first: int) -> Iterator[tuple[int, int]]:
