@@ -62,3 +62,13 @@ def test_late_tuples_have_one_too(run: Runner) -> None:
     script = [pk.clock(10), (5, "a"), pk.clock(20), (4, "b")]
     net.source("in", pk.memory(script, schema=SCHEMA, train=2), progress=pk.ordered()).late().output("late")
     assert _arrivals(run(net), "late") == {(4, "b"): 20}
+
+
+def test_a_union_of_inputs_of_which_one_is_also_merged_in_order(run: Runner) -> None:
+    net = pk.Network("both")
+    a, b, c = (net.source(name, pk.memory([(1, name), (12, name)], schema=SCHEMA)) for name in "abc")
+    pk.merge(a, b).output("merged")
+    pk.union(a, c).aggregate({"n": "count(*)"}, on="ts", size=10, timeout="1 hour", name="counts").output("counts")
+    result = run(net)
+    assert [row["k"] for row in result["merged"].to_pylist()] == ["a", "b", "a", "b"]
+    assert sorted(tuple(row.values()) for row in result["counts"].to_pylist()) == [(0, 2), (10, 2)]

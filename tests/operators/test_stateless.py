@@ -8,6 +8,7 @@ import pyarrow as pa
 from tests.operators.tables import box_of, source
 
 import penstock as pk
+from penstock.algebra.hidden import SEQ
 from penstock.operators.filter import FilterOp
 from penstock.operators.map import MapOp
 from penstock.operators.union import UnionOp
@@ -64,3 +65,15 @@ def test_union_passes_tuples_on_in_the_order_of_its_own_attributes() -> None:
     ((_, turned),) = operator.process(1, train(1, 2).select(["v", "ts"]))
     assert same.column_names == turned.column_names == ["ts", "v"]
     assert turned.equals(train(1, 2))
+
+
+def test_tuples_of_a_union_carry_arrival_numbers_all_or_none() -> None:
+    # One of its inputs may have them for another box.
+    net = pk.Network("net")
+    one, two = (net.source(name, pk.memory([], schema={"ts": "int64", "v": "int64"})) for name in ("one", "two"))
+    sequenced = train(1, 2).append_column(SEQ, pa.array([7, 8]))
+    box = box_of(pk.union(one, two))
+    ((_, without),) = UnionOp(box, {"ts", "v"}).process(0, sequenced)
+    ((_, kept),) = UnionOp(box, {"ts", "v", SEQ}).process(0, sequenced)
+    assert without.column_names == ["ts", "v"]
+    assert kept.column_names == ["ts", "v", SEQ]

@@ -10,7 +10,7 @@ from collections.abc import Collection
 import pyarrow as pa
 
 from penstock.algebra.box import Union
-from penstock.algebra.hidden import carried
+from penstock.algebra.hidden import SEQ, carried
 from penstock.operators.base import Departures
 
 
@@ -19,7 +19,9 @@ class UnionOp:
 
     def __init__(self, box: Union, needed: Collection[str]) -> None:
         self._columns = [name for name in box.schema(0).names if name in needed]
+        # An input may carry arrival numbers for somebody else; the tuples of a union are all of one kind.
+        self._dropped = () if SEQ in needed else (SEQ,)
 
     def process(self, slot: int, tuples: pa.Table) -> Departures:
-        columns = [*self._columns, *carried(tuples)]
+        columns = [*self._columns, *(name for name in carried(tuples) if name not in self._dropped)]
         yield 0, tuples if tuples.column_names == columns else tuples.select(columns)
