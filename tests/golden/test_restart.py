@@ -99,5 +99,30 @@ def test_a_checkpoint_of_something_else_is_refused(change: str, reason: str, tmp
         net.run("local", checkpoint=folder, buckets=buckets)
 
     run_with(10, 2)
-    with pytest.raises(pk.QueryError, match=reason):
+    with pytest.raises(pk.QueryError, match=reason) as refused:
         run_with(20 if change == "size" else 10, 3 if change == "buckets" else 2)
+    if change == "size":
+        assert "aggregate aggregate1 <- in: n=count(*) on ts, size 10, advance 10" in (refused.value.expected or "")
+        assert "aggregate aggregate1 <- in: n=count(*) on ts, size 20, advance 20" in (refused.value.found or "")
+
+
+@pytest.mark.parametrize("last", [0, 1, 2])
+def test_a_shard_is_overdue_at_the_same_time_of_a_script_however_often_the_run_is_stopped(
+    last: int, tmp_path: Path
+) -> None:
+    script = [pk.clock(8), ("east", 8), ("west", 7)]
+    for second in (10, 12, 14, 16):
+        script += [pk.clock(second), ("east", second), pk.clock(second)]
+    net = pk.Network("leaving")
+    links = pk.memory(script, schema={"link": "string", "ts": "int64"}, train=3, shard_by="link")
+    source = net.source("links", links, overdue="4 seconds", when_overdue="close")
+    source.aggregate({"n": "count(*)"}, size=2).output("counts")
+
+    def stop(record: Record) -> None:
+        if record.batch == last:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        net.run("local", checkpoint=str(tmp_path / "stopped"), on_batch=stop)
+    again = net.run("local", checkpoint=str(tmp_path / "stopped"))
+    assert list(map(str, again.elements("counts"))) == list(map(str, net.run("local").elements("counts")))

@@ -10,7 +10,6 @@ import pytest
 
 import penstock as pk
 from penstock.plan.compile import compile_network
-from penstock.spark.dataframe import DataFrameInput
 
 ROWS = pa.table({"k": [1], "name": ["a"], "note": ["n"]})
 
@@ -101,10 +100,3 @@ def test_columns_of_pairs_that_would_share_a_name_are_refused() -> None:
     with pytest.raises(pk.QueryError, match="two columns of the pairs would be named 'l_k'"):
         stream().join(pk.table(rows), "l.k = r.k")
     assert stream().join(pk.table(rows), "l.k = r.k", how="semi").schema.names == ["ts", "k", "v"]
-
-
-def test_tuples_of_a_dataframe_have_no_version_of_a_table() -> None:
-    net = pk.Network("net")
-    frame = net.source("frame", DataFrameInput(None, pa.schema({"ts": pa.int64(), "k": pa.int64()})))
-    with pytest.raises(pk.QueryError, match="the input 'frame' is a Spark DataFrame, whose batches Spark plans"):
-        frame.where("k > 0").join(pk.table(ROWS), "l.k = r.k")

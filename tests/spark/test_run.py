@@ -167,6 +167,29 @@ def test_a_streaming_dataframe_is_an_input_beside_others(data: Path, tmp_path: P
 
 
 @pytest.mark.usefixtures("spark_ready")
+def test_tuples_of_a_dataframe_find_the_rows_of_a_table_as_it_is_by_then(
+    data: Path, tmp_path: Path, spark_ready: Any
+) -> None:
+    def name_it(name: str) -> None:
+        pq.write_table(pa.table({"k": ["x"], "label": [name]}), tmp_path / "new")
+        (tmp_path / "new").rename(tmp_path / "names.parquet")
+
+    name_it("first")
+    _write(data, "a", [(1, "x", 10)])
+    net = pk.Network("looked_up")
+    frame = spark_ready.readStream.schema("ts long, k string, v long").parquet(str(data))
+    tuples = net.source("tuples", pk.dataframe(frame))
+    tuples.join(pk.table(tmp_path / "names.parquet"), "l.k = r.k").map(ts="ts", label="label").output("named")
+    with _running(net, checkpoint=str(tmp_path / "checkpoint")) as run:
+        before = run.wait_for(lambda record: record.outputs.get("named") == 1)
+        name_it("second")
+        run.wait_for(lambda record: record.batch > before.batch)
+        _write(data, "b", [(2, "x", 10), (3, "y", 10)])
+        run.wait_for(lambda record: record.inputs["tuples"].taken == 3)
+        assert _rows(run.read("named")) == [(1, "first"), (2, "second")]
+
+
+@pytest.mark.usefixtures("spark_ready")
 def test_a_bounded_dataframe_and_an_endless_run_are_refused(data: Path, spark_ready: Any) -> None:
     with pytest.raises(pk.QueryError, match="is not a stream") as failure:
         pk.dataframe(spark_ready.createDataFrame([(1, "x")], "ts long, k string"))

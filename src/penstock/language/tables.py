@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final, cast
 
-from penstock.algebra.box import Box, Source
 from penstock.algebra.pairing import bind_pair
 from penstock.algebra.table_join import How, TableJoin
 from penstock.connectors.tables import StaticTable
@@ -52,23 +51,9 @@ def join_table(
                 expected="a condition such as 'l.k = r.k'",
                 hint="'true' pairs every tuple with every row",
             )
-        for source in _sources(stream._port.box):
-            if hasattr(source.connector, "frame"):
-                raise QueryError(
-                    f"the input '{source.name}' is a Spark DataFrame, whose batches Spark plans by itself, so no "
-                    "version of a table belongs to them",
-                    hint="write the DataFrame to files and take these with pk.files(..., follow=True)",
-                )
         rows = table.schema()
         refuse_hidden(rows.names)
         pairing = bind_pair(predicate, stream.schema, rows, names)
         box = TableJoin(label, (stream._port,), table, pairing, cast(How, how))
         refuse_hidden(box.schema(0).names)
         return builder._add(box)
-
-
-def _sources(box: Box) -> Iterator[Source]:
-    if isinstance(box, Source):
-        yield box
-    for port in box.inputs:
-        yield from _sources(port.box)

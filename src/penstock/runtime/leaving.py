@@ -51,18 +51,25 @@ class Leaving:
                 self._asked.append(json.loads(self._folder.read(name).to_pybytes()))
         return self._asked[done:]
 
-    def decide(
-        self, record: Record, asked: list[dict[str, str]], speaking: Collection[tuple[str, str]], now: int
-    ) -> Left:
-        """The shards that leave at a clock reading; those that deliver in this batch stay."""
+    def since(self, now: int) -> int:
+        """The first clock reading of this planner: a run that was down for a while has not heard of anybody."""
         self._began = now if self._began is None else min(self._began, now)
+        return self._began
+
+    def decide(
+        self, record: Record, asked: list[dict[str, str]], speaking: Collection[tuple[str, str]], now: int, since: int
+    ) -> Left:
+        """The shards that leave at a clock reading; those that deliver in this batch stay.
+
+        Nobody is overdue who had no time to speak `since` a clock reading.
+        """
         wanted = {(request["input"], request["shard"]) for request in asked}
         found: Left = {}
         for source in self._sources:
             for shard, seen in record.shards.get(source.name, {}).items():
                 if seen.ended or seen.gone or (source.name, shard) in speaking:
                     continue
-                late = source.closes and is_overdue(source, seen, now, self._began)
+                late = source.closes and is_overdue(source, seen, now, since)
                 if late or (source.name, shard) in wanted:
                     # Strictly after its last tuple, even if the clock stands still.
                     found.setdefault(source.name, {})[shard] = max(now, seen.at + 1)

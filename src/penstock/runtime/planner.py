@@ -29,6 +29,8 @@ from penstock.runtime.tables import TableKeeper
 
 Offset = dict[str, Any]
 ONLY_SHARD = "0"
+_LOOK_SECONDS = 1.0
+"""How often tables are looked at when nothing arrives here."""
 Said = Sequence[tuple[str, str, str, Mapping[str, int]]]
 """What is said in the place of silent shards: kind, input, shard and marks."""
 
@@ -70,6 +72,9 @@ class Planner:
         self._leaving = Leaving(job)
         waits = self._silence.watched() or any(getattr(b, "timeout", None) for b in job.plan.network.boxes)
         self._timed = bool(waits) or self._leaving.timed
+        # Batches of such inputs are not planned here, so a table that changes makes one by itself.
+        self._looks = any(getattr(s.connector, "planned_elsewhere", False) for s in job.plan.network.sources)
+        self._looked = 0.0
         self._feeds: dict[str, Feed] = {}
 
     def initial(self) -> Offset:
@@ -92,7 +97,9 @@ class Planner:
         # A script may bring its own clock; time never goes back, whatever the machine's clock does.
         now = max(start["now"] + self._stamps, max(clocks) if clocks else time.time_ns() // 1000)
         asked = self._leaving.asked(start.get("requests", 0))
-        if not moved and not asked and not self._timed and not start.get("gone"):
+        looked = self._look_at_tables(start, now)
+        changed = looked is not None and looked != start.get("tables", {})
+        if not moved and not asked and not changed and not self._timed and not start.get("gone"):
             return start
         record = self._board.latest()
         if not record.shards:
@@ -105,15 +112,18 @@ class Planner:
             for split in feeds[name].splits(start["inputs"][name]["position"], inputs[name]["position"])
         }
         beats = self._silence.heartbeats(record, start.get("beats", {}), speaking, now)
-        left = self._leaving.decide(record, asked, speaking, now)
-        due = moved or bool(beats) or bool(left) or bool(asked) or (record.wake is not None and now >= record.wake)
+        # The clock of a script stands still while the run is down: a restart changes nothing.
+        since = start.get("began", now) if clocks else self._leaving.since(now)
+        left = self._leaving.decide(record, asked, speaking, now, since)
+        woken = record.wake is not None and now >= record.wake
+        due = moved or changed or woken or bool(beats) or bool(left) or bool(asked)
         demanded = merged(self._silence.on_demand(record, speaking, now, anyway=due), self._silence.released(record))
         latent = self._silence.latent(inputs, now) if due else {}
         stated = merged(merged(beats, demanded), latent)
         if not due and not stated:
             return start
         issued = {s.name: asdict(record.issued(s)) for s in self._job.plan.network.sources}
-        versions = self._tables.current(start.get("tables", {}), now)
+        versions = looked if looked is not None else self._tables.current(start.get("tables", {}), now)
         tables = {"tables": versions} if versions else {}
         silence: dict[str, Any] = {"stated": stated, "said": _said(beats, demanded, latent)} if stated else {}
         if beats:
@@ -125,7 +135,16 @@ class Planner:
             silence["gone"] = True
         kept = {key: value for key, value in start.items() if key not in ("stated", "said", "left")}
         offset = {"inputs": inputs, "issued": issued, "tasks": self._job.settings.tasks, "now": now}
+        if clocks and self._leaving.timed:
+            offset["began"] = since
         return {**kept, **offset, **tables, **silence}
+
+    def _look_at_tables(self, start: Offset, now: int) -> dict[str, str] | None:
+        """The versions of the tables, if inputs that are planned elsewhere may need them and it is time to look."""
+        if not self._looks or (self._looked and time.monotonic() - self._looked < _LOOK_SECONDS):
+            return None
+        self._looked = time.monotonic()
+        return self._tables.current(start.get("tables", {}), now)
 
     def assignments(self, start: Offset, end: Offset) -> list[Assignment]:
         """The work between two offsets, shared out evenly in order of arrival."""

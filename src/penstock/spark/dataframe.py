@@ -1,12 +1,13 @@
 """Any streaming Spark DataFrame as an input: it takes the path of the intake in a `mapInArrow` of its own.
 
-Spark records its offsets; what the intake knows from its own offset, the low-water marks issued before the batch, is
-read from the board's record of the batch before.
+Spark records its offsets; what the intake knows from its own offset is read elsewhere: the low-water marks issued
+before the batch from the board's record of the batch before, the versions of static tables from Spark's log of offsets.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import json
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -16,11 +17,13 @@ from pyspark.sql import DataFrame
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from penstock.algebra.hidden import ARRIVED
+from penstock.algebra.table_join import TableJoin
 from penstock.connectors.base import Advance, Chunk, Feed, Journal, Limit, Position, Split
 from penstock.errors import QueryError
 from penstock.runtime.board import Board
 from penstock.runtime.control import Control
 from penstock.runtime.intake import Intake
+from penstock.runtime.job import Job
 from penstock.runtime.planner import ONLY_SHARD
 from penstock.runtime.train import to_batch
 from penstock.spark.carrier import JobTicket, current_batch, wrapped_errors
@@ -39,6 +42,9 @@ class DataFrameInput:
 
     in_sequence: ClassVar[bool] = False
     """Partitions of a batch are read side by side, and nobody knows in what order."""
+
+    planned_elsewhere: ClassVar[bool] = True
+    """Spark decides what a batch takes, and does not ask the planner."""
 
     def schema(self) -> pa.Schema:
         return self.arrow_schema
@@ -90,6 +96,7 @@ class DataFrameTask:
             issued = {self.source: Board(job.board).at(batch - 1).issued(source)}
             number = _TASKS_PER_FRAME * (self.index + 1) + (context.partitionId() if context is not None else 0)
             partition = context.partitionId() if context is not None else 0
+            tables = _versions(job, batch)
             intake: Intake | None = None
             seq = 0
             for tuples in batches:
@@ -97,13 +104,26 @@ class DataFrameTask:
                 if intake is None:
                     # Spark records the time of a batch with its offsets: a replay reads the same.
                     arrived = table.column(ARRIVED)[0].as_py() if table.num_rows else 0
-                    intake = Intake(job, batch, number, issued, Control(arrived))
+                    intake = Intake(job, batch, number, issued, Control(arrived, tables))
                     seq = intake.first_seq(source, partition)
                 intake.take_whole(source, ONLY_SHARD, table.drop_columns([ARRIVED]).cast(source.delivered), seq)
                 seq += table.num_rows
-            intake = intake if intake is not None else Intake(job, batch, number, issued, Control())
+            intake = intake if intake is not None else Intake(job, batch, number, issued, Control(0, tables))
             for row in intake.rows(tell=True):
                 yield to_batch(row)
+
+
+def _versions(job: Job, batch: int) -> Mapping[str, str]:
+    """The versions of static tables that a batch sees: what the intake's offset says, in the log of Spark's offsets.
+
+    Spark writes there how far all inputs of a batch reach before the batch begins, and reads it to do one again.
+    """
+    if not any(isinstance(box, TableJoin) for box in job.plan.network.boxes):
+        return {}
+    lines = job.spark.child("offsets").read(str(batch)).to_pybytes().decode().splitlines()
+    offsets = [json.loads(line) for line in lines if line.startswith("{")]
+    found: Mapping[str, str] = next((o["tables"] for o in offsets if "tables" in o and "inputs" in o), {})
+    return found
 
 
 def dataframe(frame: DataFrame) -> DataFrameInput:
