@@ -291,11 +291,15 @@ def test_the_schema_of_results() -> None:
     assert several.schema == pa.schema({"Tup#": pa.int64(), "a": pa.int64(), "b": pa.bool_()})
 
 
-def test_tuple_numbers_can_be_used_in_outputs_and_in_the_place_of_a_column() -> None:
+def test_tuple_numbers_can_be_used_in_outputs_and_a_column_of_their_name_comes_first() -> None:
     numbers = stream().aggregate({"f": "first(v)", "l": 'max("Tup#")'}, on=pk.TUPLE_NUMBER, size=3)
     assert numbers.schema.names == ["Tup#", "f", "l"]
     again = numbers.aggregate({"l": 'max("Tup#")'}, size=2, by="f")
     assert again.schema.names == ["Tup#", "f", "l"]
+    assert isinstance(box(again), Aggregate)
+    mapped = stream().map(**{"Tup#": "k", "ts": "ts"})
+    with pytest.raises(pk.QueryError, match="'Tup#' is a column of this stream"):
+        mapped.aggregate({"n": "count(*)"}, on=pk.TUPLE_NUMBER, size=2)
 
 
 def test_a_box_describes_itself_without_the_code_of_its_functions() -> None:

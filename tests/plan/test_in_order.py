@@ -207,3 +207,15 @@ def test_a_low_level_table_is_flushed_in_order_and_stays_beside_its_high_level()
     (low,) = [b for b in plan.network.boxes if isinstance(b, LowLevel)]
     assert isinstance(low.flush, InOrder)
     assert plan.stage_of["counts.low"] == plan.stage_of["counts"] == 1
+
+
+def test_windows_on_an_attribute_that_decreases_read_what_arrives() -> None:
+    rows = [(20 - i, i ^ 1) for i in range(12)]
+    progress = {"left": pk.ordered(descending=True), "ts": pk.delayed(1)}
+    net = pk.Network("net")
+    both = net.source("in", pk.memory(rows, schema={"left": "int64", "ts": "int64"}, train=3), progress=progress)
+    both.aggregate(N, on="left", size=6, advance=3).output("lefts")
+    both.aggregate(N, on="ts", size=6).output("times")
+    sorted_, arriving = (net.run("local", architecture=a) for a in (IN_ORDER, OUT_OF_ORDER))
+    assert sorted_["lefts"].equals(arriving["lefts"])
+    assert sorted_["times"].equals(arriving["times"])

@@ -12,6 +12,7 @@ import pytest
 from tests.runtime.jobs import job_of
 
 import penstock as pk
+from penstock.algebra.schema import parse_type
 from penstock.algebra.ticks import END
 from penstock.connectors.base import Split
 from penstock.runtime.intake import read_assignment
@@ -155,3 +156,60 @@ def test_records_that_are_punctuation_are_no_tuples() -> None:
     assert (count.read, count.taken, count.late, count.refused, count.punctuation) == (6, 3, 1, 1, 1)
     assert result.late("in").to_pylist() == [{"ts": 3, "k": "x"}]
     assert result["counts"].to_pylist() == [{"ts": 0, "n": 1}, {"ts": 10, "n": 2}]
+
+
+def test_punctuation_may_lack_the_other_attributes_and_is_counted_once() -> None:
+    net = pk.Network("net")
+    elements = [(1, 1, "x"), (10, None, "mark"), (None, 2, "mark"), (3, None, "x"), (12, 3, "x")]
+    source = net.source(
+        "in",
+        pk.memory(elements, schema={"ts": "int64", "id": "int64", "k": "string"}, train=2),
+        progress={"ts": pk.punctuated(where="k = 'mark'"), "id": pk.ordered()},
+    )
+    source.aggregate({"n": "count(*)"}, on="ts", size=10).output("counts")
+    result = net.run("local")
+    count = result.record().inputs["in"]
+    assert (count.read, count.taken, count.late, count.refused, count.punctuation) == (5, 2, 0, 2, 1)
+    assert [r.split(" is ")[0] for r in result.errors("in")["reason"].to_pylist()] == ["ts", "id"]
+    stepper = net.stepper()
+    stepper.run(inputs=True)
+    assert stepper.output("counts").equals(result["counts"])
+
+
+@pytest.mark.parametrize(
+    ("kind", "far"),
+    [("int64", [2**63 - 1, -(2**63)]), ("uint64", [2**63, 2**64 - 1]), ("timestamp[ns]", [8_100_000_000 * 10**9])],
+)
+@pytest.mark.parametrize("architecture", ["out-of-order", "in-order"])
+def test_a_time_that_is_out_of_range_is_refused_and_harms_nobody(kind: str, far: list[int], architecture: str) -> None:
+    net = pk.Network("net")
+    values = pa.array([3, *far, 4, 25], pa.uint64() if kind == "uint64" else pa.int64())
+    table = pa.table({"ts": values.cast(parse_type(kind))})
+    size = "10 ns" if kind == "timestamp[ns]" else 10
+    source = net.source("in", pk.memory(table, train=2), progress=pk.delayed(size))
+    source.aggregate({"n": "count(*)"}, size=size).output("counts")
+    result = net.run("local", architecture=architecture)
+    assert result["counts"]["n"].to_pylist() == [2, 1]
+    assert result["counts"]["ts"].cast(pa.int64()).to_pylist() == [0, 20]
+    assert result.record().inputs["in"].refused == len(far) == result.errors("in").num_rows
+    assert all(reason.startswith("ts is out of range") for reason in result.errors("in")["reason"].to_pylist())
+    stepper = net.stepper()
+    stepper.run(inputs=True)
+    assert stepper.output("counts").equals(result["counts"])
+
+
+@pytest.mark.parametrize("policy", [pk.delayed(5), pk.delayed(5, by="k")])
+@pytest.mark.parametrize("architecture", ["out-of-order", "in-order"])
+@pytest.mark.parametrize(
+    "kind", [pa.string_view(), pa.binary_view(), pa.dictionary(pa.int8(), pa.string()), pa.decimal32(5, 2)]
+)
+def test_keys_may_come_in_any_layout_of_arrow(kind: pa.DataType, architecture: str, policy: Any) -> None:
+    keys = pa.array(["1.00", "2.00", None, "1.00"])
+    keys = keys.cast(pa.binary()).cast(kind) if kind == pa.binary_view() else pa.array(keys.to_pylist()).cast(kind)
+    table = pa.table({"ts": [1, 2, 3, 14], "k": keys})
+    net = pk.Network("net")
+    source = net.source("in", pk.memory(table, train=2), progress=policy)
+    source.aggregate({"n": "count(*)"}, size=10, advance=5, by="k").output("counts")
+    counts = net.run("local", architecture=architecture, buckets=2)["counts"]
+    assert sorted(counts["n"].to_pylist()) == [1] * 8
+    assert len(counts["k"].unique()) == 3

@@ -125,8 +125,8 @@ class Track:
         return falling(self.attribute) if self.descending else self.attribute
 
     def ticks(self, column: pa.ChunkedArray) -> pa.ChunkedArray:
-        """Its values as ticks that grow."""
-        ticks = to_ticks(column)
+        """Its values as ticks that grow; those of no use are `out_of_range`."""
+        ticks = to_ticks(column, wrap=True)
         return pc.negate(ticks) if self.descending else ticks
 
     def text(self, tick: int) -> str:

@@ -88,8 +88,8 @@ class GroupwiseAggregate(Stateful):
 
     @property
     def numbered(self) -> bool:
-        """Whether windows are on tuple numbers."""
-        return self.on == TUPLE_NUMBER
+        """Whether windows are on tuple numbers, and not on a column that has their name."""
+        return self.on == TUPLE_NUMBER and TUPLE_NUMBER not in self.inputs[0].schema.names
 
     @property
     def tuple_count(self) -> str:

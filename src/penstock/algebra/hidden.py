@@ -16,6 +16,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from penstock.algebra.ticks import BEGINNING, END
 
@@ -79,10 +80,12 @@ def in_order(tuples: pa.Table) -> pa.Table:
     """Tuples of one batch in order of arrival: by `SEQ`, ties by content, so that the answer never depends on cuts."""
     if not tuples.num_rows:
         return tuples
-    sortable = [f.name for f in tuples.schema if f.name != SEQ and not pa.types.is_nested(f.type)]
-    keys = [(SEQ, "ascending"), *((name, "ascending") for name in sortable)]
     seq = tuples.column(SEQ)
     # Arrival numbers of the intake are unique: then nothing else needs to be compared.
     if len(seq.unique()) == len(seq):
-        keys = keys[:1]
-    return tuples.sort_by(keys)
+        return tuples.sort_by(SEQ)
+    fields = [f for f in tuples.schema if f.name != SEQ and not pa.types.is_nested(f.type)]
+    # Arrow does not compare codes of dictionaries, but the values that they stand for.
+    plain = [f.with_type(f.type.value_type) if pa.types.is_dictionary(f.type) else f for f in fields]
+    compared = tuples.select([SEQ, *(f.name for f in fields)]).cast(pa.schema([tuples.schema.field(SEQ), *plain]))
+    return tuples.take(pc.sort_indices(compared, [(name, "ascending") for name in compared.column_names]))

@@ -111,6 +111,36 @@ def parse_schema(spec: SchemaLike) -> pa.Schema:
     return schema
 
 
+def plain_schema(schema: pa.Schema) -> pa.Schema:
+    """A schema of the same values, in the types that all boxes compute with.
+
+    Arrow has several layouts for one kind of value. Views become what they show, small decimals and floats larger ones.
+
+    >>> plain_schema(pa.schema([("k", pa.string_view()), ("d", pa.decimal32(5, 2))])).types
+    [DataType(string), Decimal128Type(decimal128(5, 2))]
+    """
+    return pa.schema([pa.field(field.name, _plain(field.type)) for field in schema])
+
+
+def _plain(kind: pa.DataType) -> pa.DataType:
+    types = pa.types
+    if types.is_string_view(kind):
+        return pa.string()
+    if types.is_binary_view(kind):
+        return pa.binary()
+    if types.is_float16(kind):
+        return pa.float32()
+    if types.is_decimal(kind) and kind.precision <= _DECIMAL_DIGITS:
+        return pa.decimal128(kind.precision, kind.scale)
+    if types.is_struct(kind):
+        return pa.struct([pa.field(field.name, _plain(field.type)) for field in kind])
+    if types.is_list(kind):
+        return pa.list_(_plain(kind.value_type))
+    if types.is_large_list(kind):
+        return pa.large_list(_plain(kind.value_type))
+    return kind
+
+
 def _name(name: object) -> str:
     if not isinstance(name, str) or not name:
         raise QueryError("a column name is not a text", expected="a name that is not empty", found=repr(name))

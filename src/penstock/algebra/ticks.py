@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import datetime as dt
 import re
+from numbers import Integral
 from typing import Any, Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from penstock.errors import QueryError
 
@@ -18,6 +20,11 @@ BEGINNING: Final = -(2**63)
 """The low-water mark before anything is known."""
 END: Final = 2**63 - 1
 """The low-water mark of a stream that has ended: nothing will follow."""
+LONGEST: Final = 2**60
+"""No window is longer, and no tick is nearer to BEGINNING or END: so the ends of a tick's windows are ticks, too.
+
+Of nanoseconds these are 36 years, and the years from 1714 to 2225; of microseconds a thousand times as many.
+"""
 
 _UNIT_NS: Final = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
 _DAY_NS: Final = 86_400 * 10**9
@@ -99,7 +106,7 @@ def duration_ticks(value: Duration, kind: pa.DataType) -> int:
                     found=f"{value!r} on an attribute of type {kind}",
                 )
             value = int(value)
-        return int(value)
+        return _whole(value, kind)
     if not isinstance(value, str):
         raise QueryError(
             f"{value!r} has no unit, but the attribute is a time",
@@ -114,6 +121,25 @@ def duration_ticks(value: Duration, kind: pa.DataType) -> int:
     return length // unit
 
 
+def _whole(value: Any, kind: pa.DataType) -> int:
+    if isinstance(value, bool) or not isinstance(value, int | float | Integral) or value != int(value):
+        raise QueryError(
+            f"{value!r} is no length", expected="an integer", found=f"{value!r} on an attribute of type {kind}"
+        )
+    return int(value)
+
+
+def out_of_range(ticks: pa.Array | pa.ChunkedArray, kind: pa.DataType) -> pa.Array | pa.ChunkedArray:
+    """A mask of the ticks that are too near to the ends to add a length to them.
+
+    >>> out_of_range(to_ticks(pa.array([7, 2**64 - 1], pa.uint64()), wrap=True), pa.uint64()).to_pylist()
+    [False, True]
+    """
+    # What is beyond int64 has been wrapped round, and is negative.
+    least = 0 if pa.types.is_uint64(kind) else BEGINNING + LONGEST
+    return pc.or_(pc.less(ticks, least), pc.greater(ticks, END - LONGEST))
+
+
 def tick_of(value: Any, kind: pa.DataType) -> int:
     """The tick of one Python value of a progressing attribute.
 
@@ -126,8 +152,11 @@ def tick_of(value: Any, kind: pa.DataType) -> int:
     return int(to_ticks(pa.array([scalar.as_py()], type=kind))[0].as_py())
 
 
-def to_ticks(column: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
-    """The ticks of a whole column, as int64 and without copying where the type allows."""
+def to_ticks(column: pa.Array | pa.ChunkedArray, *, wrap: bool = False) -> pa.Array | pa.ChunkedArray:
+    """The ticks of a whole column, as int64 and without copying where the type allows.
+
+    A value that int64 does not have is an error, or `wrap`ped round, for `out_of_range` to find.
+    """
     kind = column.type
     if pa.types.is_date32(kind):
         return (
@@ -135,7 +164,7 @@ def to_ticks(column: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
             if isinstance(column, pa.Array)
             else column.cast(pa.int32()).cast(pa.int64())
         )
-    return column.cast(pa.int64())
+    return column.cast(pa.int64(), safe=not wrap)
 
 
 def from_ticks(ticks: pa.Array | pa.ChunkedArray, kind: pa.DataType) -> pa.Array | pa.ChunkedArray:

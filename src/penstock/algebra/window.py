@@ -17,7 +17,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from penstock.algebra.ticks import BEGINNING, END
+from penstock.algebra.ticks import BEGINNING, END, LONGEST
 from penstock.errors import QueryError
 
 
@@ -37,6 +37,8 @@ class Window:
         for what, value in (("size", self.size), ("advance", self.advance)):
             if value <= 0:
                 raise QueryError(f"the {what} of a window must be positive", found=str(value))
+            if value > LONGEST:
+                raise QueryError(f"the {what} of a window is too long", expected=f"at most {LONGEST} ticks")
 
     @property
     def pane(self) -> int:

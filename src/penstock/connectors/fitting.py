@@ -108,7 +108,8 @@ def fit_table(table: pa.Table, schema: pa.Schema, formats: Sequence[str] = ()) -
 
 def shown(column: pa.ChunkedArray, rows: Sequence[int]) -> list[str]:
     """Values as a reason quotes them."""
-    values = column.take(pa.array(rows, pa.int64())).to_pylist()
+    # Not taken at once: Arrow cannot take from views.
+    values = [column[row].as_py() for row in rows]
     texts = [repr(value) if isinstance(value, str) else str(value) for value in values]
     return [text if len(text) <= _SHOWN else text[:_SHOWN] + "…" for text in texts]
 

@@ -15,7 +15,7 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.algebra.schema import SchemaLike, parse_schema
+from penstock.algebra.schema import SchemaLike, parse_schema, plain_schema
 from penstock.algebra.ticks import can_progress, tick_of
 from penstock.connectors.base import Advance, Chunk, Journal, Limit, Position, Split
 from penstock.connectors.fitting import Misfit, fit_table, one_batch
@@ -247,6 +247,8 @@ def memory(
     `train=n` delivers n elements to a train and one train a batch; without it all elements are one train.
     """
     if isinstance(elements, pa.Table):
+        # Every value has one in the plain layout, and Arrow cannot filter them all as they are.
+        elements = elements.cast(plain_schema(elements.schema))
         declared = parse_schema(elements.schema if schema is None else schema)
         missing = [name for name in declared.names if name not in elements.column_names]
         if missing:

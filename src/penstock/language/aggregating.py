@@ -66,10 +66,16 @@ def aggregate(
         if assuming is not None and not isinstance(assuming, Order):
             raise QueryError("assuming= is no order specification", expected="pk.order(...)", found=repr(assuming))
         attribute = on or (assuming.on if assuming is not None else stream.only_progressing())
-        numbered = attribute == TUPLE_NUMBER
+        # A column of that name comes first: numbers in its place would be other values than those that are seen.
+        numbered = attribute == TUPLE_NUMBER and TUPLE_NUMBER not in stream.schema.names
         order = _order(assuming, attribute, keys, stream.schema)
         if not numbered:
             require_columns((attribute,), stream.schema)
+            if attribute == TUPLE_NUMBER and order is None and attribute not in stream.progressing:
+                raise QueryError(
+                    f"'{TUPLE_NUMBER}' is a column of this stream, so windows cannot be on the numbers of its tuples",
+                    hint="give the column another name, or leave it out, with map()",
+                )
             if order is None:
                 stream.require_progress(attribute, "a window")
         if attribute in keys:
@@ -123,7 +129,7 @@ def _order(order: Order | None, on: str, keys: tuple[str, ...], schema: pa.Schem
             expected=f"pk.order('{on}', ...)",
             hint="order and windows must be on the same attribute",
         )
-    if on == TUPLE_NUMBER:
+    if on == TUPLE_NUMBER and on not in schema.names:
         if order.slack or (order.by and order.by != keys):
             raise QueryError(
                 "tuple numbers are given in order of arrival, in each group of by=",
@@ -200,6 +206,5 @@ def _timeout(timeout: str | dt.timedelta | None) -> int | None:
 
 
 def _with_numbers(schema: pa.Schema) -> pa.Schema:
-    """What outputs over tuple numbers see: the number of a tuple, in the place of any column of that name."""
-    known = [field for field in schema if field.name != TUPLE_NUMBER]
-    return pa.schema([*known, pa.field(TUPLE_NUMBER, pa.int64())])
+    """What outputs over tuple numbers see."""
+    return schema.append(pa.field(TUPLE_NUMBER, pa.int64()))

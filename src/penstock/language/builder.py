@@ -10,10 +10,10 @@ import pyarrow as pa
 from penstock.algebra.box import Box, Output, Port, Source
 from penstock.algebra.expression import bind_predicate
 from penstock.algebra.network import Network as FrozenNetwork
-from penstock.algebra.schema import SchemaLike, parse_schema
+from penstock.algebra.schema import SchemaLike, parse_schema, plain_schema
 from penstock.connectors.base import Connector
 from penstock.errors import PenstockError, QueryError
-from penstock.language.checks import refuse_hidden, require_columns, require_name, require_ticks
+from penstock.language.checks import key_columns, refuse_hidden, require_columns, require_name, require_ticks
 from penstock.language.stream import Stream
 from penstock.progress.idle import Span, span_ns
 from penstock.progress.policy import Ordered, Policy
@@ -65,6 +65,7 @@ class Builder:
             tuples = parse_schema(schema) if schema is not None else connector.schema()
             if tuples is None:
                 raise QueryError("the schema of this input is not known", hint="give schema={'ts': 'int64', ...}")
+            tuples = plain_schema(tuples)
             if on is None:
                 on = next(iter(progress), "ts") if isinstance(progress, Mapping) else "ts"
             if timestamps != "external":
@@ -149,15 +150,17 @@ def _ports(box: Box) -> list[Port]:
 def _tracks(on: str, progress: Policy | Mapping[str, Policy] | None, tuples: pa.Schema) -> list[tuple[str, Policy]]:
     """The progressing attributes of an input and how they progress, `on` first, checked."""
     given = dict(progress) if isinstance(progress, Mapping) else {on: Ordered() if progress is None else progress}
+    if not given:
+        raise QueryError("progress={} names no attribute", hint="leave progress= out, or give {attribute: how}")
     if on not in given:
-        raise QueryError(f"on='{on}' has no progress", expected=f"one of {', '.join(given) or 'progress={...}'}")
+        raise QueryError(f"on={on!r} has no progress", expected=f"one of {', '.join(map(str, given))}")
     require_columns(tuple(given), tuples)
     for attribute, policy in given.items():
         require_ticks(attribute, tuples, "cannot carry progress", "choose another attribute with on=")
         if not hasattr(policy, "low_water_mark"):
             raise QueryError(f"{policy!r} is no progress policy", expected="pk.ordered(), pk.delayed(...), ...")
         policy.check(tuples.field(attribute).type)
-        require_columns(getattr(policy, "groups", ()), tuples)
+        key_columns(getattr(policy, "groups", ()), tuples)
         where = getattr(policy, "where", None)
         if where is not None:
             bind_predicate(where, tuples)

@@ -29,8 +29,8 @@ def refuse_hidden(names: Sequence[str]) -> None:
 
 def require_columns(names: Sequence[str], schema: pa.Schema) -> None:
     for name in names:
-        if schema.get_field_index(name) < 0:
-            raise QueryError(f"unknown column '{name}'", expected=f"one of {', '.join(schema.names)}")
+        if not isinstance(name, str) or schema.get_field_index(name) < 0:
+            raise QueryError(f"unknown column {name!r}", expected=f"one of {', '.join(schema.names)}")
 
 
 def key_columns(by: Sequence[str] | str, schema: pa.Schema) -> tuple[str, ...]:
@@ -40,6 +40,14 @@ def key_columns(by: Sequence[str] | str, schema: pa.Schema) -> tuple[str, ...]:
     repeated = {key for key in keys if keys.count(key) > 1}
     if repeated:
         raise QueryError(f"'{min(repeated)}' is named twice in by=")
+    for key in keys:
+        # The kernel has intervals of months and days in its place, and those do not come back.
+        if pa.types.is_duration(schema.field(key).type):
+            raise QueryError(
+                f"'{key}' cannot be in by=, since it is a length of time",
+                found=f"{key} {schema.field(key).type}",
+                hint="give it as a number, such as microseconds in an int64",
+            )
     return keys
 
 

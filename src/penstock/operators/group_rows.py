@@ -76,8 +76,7 @@ class GroupRows:
         """Tuples become rows."""
         box, aggregation = self._box, self._aggregation
         if box.numbered:
-            known = [name for name in tuples.column_names if name != TUPLE_NUMBER]
-            tuples = tuples.select(known).append_column(TUPLE_NUMBER, pa.array(ticks))
+            tuples = tuples.append_column(TUPLE_NUMBER, pa.array(ticks))
         panes = tuples.select([c for c in tuples.column_names if c in aggregation.columns or c == ARRIVED])
         panes = panes.append_column(GROUP, pa.array(groups)).append_column(TICK, pa.array(aligned(groups, ticks)))
         keys = f"{quote(GROUP)}, {quote(TICK)}"

@@ -157,6 +157,9 @@ def _upstream(box: Box, slot: int, order: str) -> str:
     if order in (ARRIVAL, ANY) or isinstance(box, Filter | Union):
         return order
     if isinstance(box, Map):
+        if any(name == order for name, _, _ in box.turned):
+            # It stems from an attribute that decreases: a sort on another one would lose sight of that.
+            return ARRIVAL
         return next((attribute for name, attribute, _ in box.carried if name == order), ANY)
     if isinstance(box, TableJoin):
         return next((a for a in box.inputs[0].progressing if box.name_of(a) == order), ANY)

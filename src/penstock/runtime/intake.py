@@ -9,7 +9,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import reduce
 
@@ -22,7 +22,7 @@ from penstock.algebra.box import Port, Source, Track
 from penstock.algebra.expression import bind_predicate, mask
 from penstock.algebra.hidden import SEQ
 from penstock.algebra.rejects import REJECT_SCHEMA
-from penstock.algebra.ticks import BEGINNING
+from penstock.algebra.ticks import BEGINNING, END, LONGEST, out_of_range
 from penstock.connectors.base import Chunk, Split
 from penstock.errors import WorldError
 from penstock.plan.plan import INTAKE
@@ -67,10 +67,10 @@ def read_assignment(job: Job, assignment: Assignment, batch: int) -> Iterator[Ro
 
 @dataclass(frozen=True)
 class SetAside:
-    """Masks over the rows of a chunk: which are late, and which have no progressing attribute."""
+    """Masks over the rows of a chunk: which are late, and which have no progressing attribute that is of use."""
 
     late: pa.Array | None = None
-    null: pa.Array | None = None
+    unfit: pa.Array | None = None
     seq: int = 0
     """The arrival number of the chunk's first row."""
 
@@ -142,16 +142,18 @@ class Intake:
         if source.stamped:
             tuples = self._stamped(source, shard, tuples)
         count.read += tuples.num_rows
-        keep: pa.Array | None = None
-        null = _nulls(source, tuples)
-        if null is not None:
-            count.refused += int(pc.sum(null).as_py())
-            keep = pc.invert(null)
-        marked = self._punctuation(source, shard, tuples, count)
-        if marked is not None:
-            keep = pc.invert(marked) if keep is None else pc.and_not(keep, marked)
         ticks = [track.ticks(tuples.column(track.attribute)) for track in source.tracks]
-        bounds = _bounds(ticks, keep)
+        bounds = _bounds(ticks, None)
+        unfits = [_unfit(*each) for each in zip(source.tracks, ticks, bounds, strict=True)]
+        marked = self._punctuation(source, shard, tuples, ticks, unfits, count)
+        unfit = _any(unfits)
+        if unfit is not None:
+            unfit = unfit if marked is None else pc.and_not(unfit, marked)
+            count.refused += int(pc.sum(unfit).as_py() or 0)
+        aside = _any((unfit, marked))
+        keep = None if aside is None else pc.invert(aside)
+        if keep is not None:
+            bounds = _bounds(ticks, keep)
         late = self._late(source, count, ticks, [smallest for smallest, _ in bounds], issued, keep)
         if late is not None:
             keep = pc.invert(late) if keep is None else pc.and_not(keep, late)
@@ -167,7 +169,7 @@ class Intake:
             self._stage_leaving()
         if source.late != "route":
             late = None
-        return SetAside(late, null, seq) if late is not None or null is not None else None
+        return SetAside(late, unfit, seq) if late is not None or unfit is not None else None
 
     def _stamped(self, source: Source, shard: str, tuples: pa.Table) -> pa.Table:
         """Tuples with the clock reading of their batch. No later batch reads the same, so the next tick is stated."""
@@ -230,16 +232,24 @@ class Intake:
         count.read += refused
         self._superbox.push(Port(source, Source.ERRORS), rejects)
 
-    def _punctuation(self, source: Source, shard: str, tuples: pa.Table, count: InputCount) -> pa.Array | None:
+    def _punctuation(
+        self,
+        source: Source,
+        shard: str,
+        tuples: pa.Table,
+        ticks: Sequence[pa.ChunkedArray],
+        unfits: Sequence[pa.Array | None],
+        count: InputCount,
+    ) -> pa.Array | None:
         """A mask of the records that are punctuation, not tuples, if a policy knows such records."""
         found: pa.Array | None = None
-        for track in source.tracks:
+        for track, values, unfit in zip(source.tracks, ticks, unfits, strict=True):
             where = getattr(track.policy, "where", None)
             if where is None:
                 continue
             marked = pc.equal(mask((bind_predicate(where, source.tuples),), tuples), 0)
-            marked = pc.and_(marked, pc.is_valid(tuples.column(track.attribute)).combine_chunks())
-            strongest = pc.max(track.ticks(tuples.column(track.attribute)).filter(marked)).as_py()
+            marked = marked if unfit is None else pc.and_not(marked, unfit)
+            strongest = pc.max(values.filter(marked)).as_py()
             if strongest is not None:
                 self.state(source, shard, {track.mark: strongest})
             found = marked if found is None else pc.or_(found, marked)
@@ -283,12 +293,12 @@ class Intake:
         )
 
     def _route(self, source: Source, tuples: pa.Table, aside: SetAside, origin: str) -> None:
-        """Send late tuples to the late stream, and those without a progressing attribute to the error stream."""
+        """Send late tuples to the late stream, and those without a usable time to the error stream."""
         if aside.late is not None:
             late = Port(source, Source.LATE)
             self._superbox.push(late, self._sequenced(late, tuples, aside.seq).filter(aside.late))
-        if aside.null is not None:
-            self._superbox.push(Port(source, Source.ERRORS), _null_rejects(tuples.filter(aside.null), source, origin))
+        if aside.unfit is not None:
+            self._superbox.push(Port(source, Source.ERRORS), _unfit_rejects(tuples.filter(aside.unfit), source, origin))
 
 
 def _strongest(source: Source, stated: Mapping[str, Sequence[int]]) -> dict[str, int]:
@@ -303,23 +313,41 @@ def _bounds(ticks: Sequence[pa.ChunkedArray], keep: pa.Array | None) -> list[tup
     return [(each["min"].as_py(), each["max"].as_py()) for each in found]
 
 
-def _nulls(source: Source, tuples: pa.Table) -> pa.Array | None:
-    """A mask of the tuples that lack a progressing attribute; None if there are none."""
-    lacking = [tuples.column(t.attribute) for t in source.tracks if tuples.column(t.attribute).null_count]
-    masks = [pc.is_null(column).combine_chunks() for column in lacking]
-    return reduce(pc.or_, masks) if masks else None
+def _unfit(track: Track, ticks: pa.ChunkedArray, bounds: tuple[int | None, int | None]) -> pa.Array | None:
+    """A mask of the tuples that lack an attribute, or have one that is out of range; None if there are none."""
+    if not ticks.null_count and not pc.any(out_of_range(pa.array(bounds, pa.int64()), track.kind)).as_py():
+        return None
+    return pc.fill_null(out_of_range(ticks, track.kind), True).combine_chunks()
+
+
+def _any(masks: Iterable[pa.Array | None]) -> pa.Array | None:
+    """Where any of several masks holds."""
+    found = [each for each in masks if each is not None]
+    return reduce(pc.or_, found) if found else None
 
 
 def _reasons(source: Source, tuples: pa.Table) -> pa.ChunkedArray:
-    """Which attribute each tuple lacks: the first, where it lacks several."""
-    texts = [pa.scalar(f"{t.attribute} is NULL: a tuple must have its progressing attribute") for t in source.tracks]
-    masks = [pc.is_null(tuples.column(t.attribute)) for t in source.tracks]
-    return pc.coalesce(
-        *(pc.if_else(mask, text, pa.scalar(None, pa.string())) for mask, text in zip(masks, texts, strict=True))
-    )
+    """What is wrong with each tuple: with the first attribute, where it is with several."""
+    found = []
+    for track in source.tracks:
+        column = tuples.column(track.attribute)
+        far = pc.fill_null(out_of_range(track.ticks(column), track.kind), False)
+        for wrong, reason in ((pc.is_null(column), why_null(track)), (far, why_far(track))):
+            found.append(pc.if_else(wrong, pa.scalar(reason), pa.scalar(None, pa.string())))
+    return pc.coalesce(*found)
 
 
-def _null_rejects(tuples: pa.Table, source: Source, origin: str) -> pa.Table:
+def why_null(track: Track) -> str:
+    """Why a tuple without an attribute is refused."""
+    return f"{track.attribute} is NULL: a tuple must have its progressing attribute"
+
+
+def why_far(track: Track) -> str:
+    """Why a tuple is refused of which an attribute is out of range."""
+    return f"{track.attribute} is out of range: it must be within {END - LONGEST:,} ticks of zero"
+
+
+def _unfit_rejects(tuples: pa.Table, source: Source, origin: str) -> pa.Table:
     records = kernel.run("SELECT to_json(tuples) AS record FROM tuples", tuples=tuples).column("record")
     rows = tuples.num_rows
     return pa.table(

@@ -7,6 +7,7 @@ import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from itertools import zip_longest
 
 import pyarrow as pa
 
@@ -108,7 +109,7 @@ def open_job(plan: Plan, settings: Settings, checkpoint: Folder, cores: int, kee
         "hash": hash_probe(),
     }
     if known is None:
-        checkpoint.write(_IDENTITY, json.dumps(identity).encode())
+        checkpoint.write(_IDENTITY, json.dumps({**identity, "boxes": _boxes(plan)}).encode())
     else:
         _check_identity(job, known, identity)
     for output in plan.network.outputs:
@@ -158,11 +159,15 @@ def _check_identity(job: Job, known: dict[str, object], identity: dict[str, obje
     }
     for key, reason in reasons.items():
         if known.get(key) != identity[key]:
+            expected, found = str(known.get(key)), str(identity[key])
+            if key == "fingerprint" and isinstance(before := known.get("boxes"), list):
+                pairs = zip_longest(before, _boxes(job.plan), fillvalue="no such box")
+                expected, found = next((pair for pair in pairs if pair[0] != pair[1]), (expected, found))
             raise QueryError(
                 f"the checkpoint {job.checkpoint.path} {reason}",
                 network=job.plan.network.name,
-                expected=str(known.get(key)),
-                found=str(identity[key]),
+                expected=expected,
+                found=found,
                 hint="run the network as it was, or start with another checkpoint",
             )
 
@@ -175,3 +180,13 @@ def fingerprint(plan: Plan) -> str:
         for b in plan.network.boxes
     ]
     return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:16]
+
+
+def _boxes(plan: Plan) -> list[str]:
+    """The same as people read it, to say what has changed."""
+    return [
+        f"{b.kind} {b.name} <- {', '.join(p.name for p in b.inputs) or 'outside'}"
+        f"{'' if isinstance(b, Output) else f': {b.describe()}'} "
+        f"({', '.join(f'{f.name} {f.type}' for f in b.schema(0))})"
+        for b in plan.network.boxes
+    ]

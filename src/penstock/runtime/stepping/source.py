@@ -12,17 +12,18 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from penstock.algebra.box import Port, Source
+from penstock.algebra.box import Port, Source, Track
 from penstock.algebra.expression import bind_predicate, mask
 from penstock.algebra.hidden import ARRIVED, ENDED
 from penstock.algebra.rejects import REJECT_SCHEMA
-from penstock.algebra.ticks import BEGINNING, END, tick_of
+from penstock.algebra.ticks import BEGINNING, END, out_of_range, tick_of
 from penstock.connectors.base import Advance, Chunk, Feed, Limit
 from penstock.connectors.memory import Memory, MemorySplit, PunctuationElement, memory
 from penstock.errors import QueryError, WorldError
 from penstock.progress.extremes import NOTHING, Extremes, Reach
 from penstock.progress.idle import Heartbeat, OnDemand, idle_of
 from penstock.runtime.board import source_marks
+from penstock.runtime.intake import why_far, why_null
 from penstock.runtime.silence import stating
 from penstock.runtime.stepping.elements import Element, numbered, single
 
@@ -162,13 +163,13 @@ class SourceNode:
         if box.stamped:
             row = row.add_column(0, box.on, pa.array([now], pa.int64()).cast(box.on_type))
         row = row.select(box.tuples.names)
-        lacking = [t.attribute for t in box.tracks if row.column(t.attribute).null_count]
-        if lacking:
-            yield Port(box, Source.ERRORS), Element({}, _refused(box, row, lacking[0]))
-            return
         stated = self._punctuating(row)
         if stated:
             yield from self._state(shard, stated)
+            return
+        unfit = [reason for track in box.tracks if (reason := _unfit(track, row))]
+        if unfit:
+            yield Port(box, Source.ERRORS), Element({}, _refused(box, row, unfit[0]))
             return
         before = self._seen.get(shard, stating(box, self.marks()))
         ticks = {track.mark: track.ticks(row.column(track.attribute))[0].as_py() for track in box.tracks}
@@ -188,7 +189,9 @@ class SourceNode:
         found = {}
         for track in self.box.tracks:
             where = getattr(track.policy, "where", None)
-            if where is not None and mask((bind_predicate(where, self.box.tuples),), row)[0].as_py() == 0:
+            if where is None or _unfit(track, row):
+                continue
+            if mask((bind_predicate(where, self.box.tuples),), row)[0].as_py() == 0:
                 found[track.mark] = track.ticks(row.column(track.attribute))[0].as_py()
         return found
 
@@ -200,7 +203,9 @@ class SourceNode:
     def _punctuation(self) -> Arrivals:
         marks = self.marks()
         self._spoken = max(self._spoken, marks[self.box.tracks[0].mark])
-        yield Port(self.box), Element(marks)
+        # One shard has spoken, and nothing is known yet of another: that says nothing of the input.
+        if any(mark != BEGINNING for mark in marks.values()):
+            yield Port(self.box), Element(marks)
 
     def _stated(self, given: PunctuationElement) -> dict[str, int]:
         tracks = {track.attribute: track for track in self.box.tracks}
@@ -224,8 +229,15 @@ class SourceNode:
         )
 
 
-def _refused(box: Source, row: pa.Table, attribute: str) -> pa.Table:
-    reason = f"{attribute} is NULL: a tuple must have its progressing attribute"
+def _unfit(track: Track, row: pa.Table) -> str | None:
+    """Why a row cannot be a tuple, if an attribute is missing or out of range."""
+    column = row.column(track.attribute)
+    if column.null_count:
+        return why_null(track)
+    return why_far(track) if out_of_range(track.ticks(column), track.kind)[0].as_py() else None
+
+
+def _refused(box: Source, row: pa.Table, reason: str) -> pa.Table:
     columns = {"origin": box.name, "record": str(row.to_pylist()[0]), "reason": reason, "rows": 1}
     values = [pa.array([columns.get(f.name)], f.type) for f in REJECT_SCHEMA]
     return pa.table(values, schema=REJECT_SCHEMA)
