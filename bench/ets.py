@@ -73,11 +73,12 @@ class EnablingTimestamps:
         run = engine.start(fast, slow, job.scratch, seen)
         clock.start()
         last = int(fast.due()[-1])
-        while time.time_ns() // 1000 < last + SETTLE_US + QUIET_US and not run.wait(1.0):
+        settle, quiet = min(SETTLE_US, (last - origin) // 4), min(QUIET_US, last - origin)
+        while time.time_ns() // 1000 < last + settle + quiet and not run.wait(1.0):
             pass
         clock.stop()
         run.stop()
-        return summarise(seen, fast, slow, origin + SETTLE_US, last)
+        return summarise(seen, fast, slow, (origin + settle, last), (last + settle, last + settle + quiet))
 
     def check(self, job: Job, detail: Mapping[str, Any]) -> str | None:
         return detail["wrong"]
@@ -115,8 +116,11 @@ def inputs(origin: int, rows: int) -> tuple[Poisson, Poisson]:
     return Poisson(FAST_RATE, SEED, origin, rows), Poisson(SLOW_RATE, SEED + 1, origin, rows)
 
 
-def summarise(seen: Seen, fast: Poisson, slow: Poisson, begin: int, end: int) -> dict[str, Any]:
-    """The figures of a case: of the time from `begin` to `end`, and of what follows when the fast input has stopped."""
+def summarise(
+    seen: Seen, fast: Poisson, slow: Poisson, busy: tuple[int, int], quiet: tuple[int, int]
+) -> dict[str, Any]:
+    """The figures of a case: of the time in which both inputs talk, and of one in which the fast input has stopped."""
+    begin, end = busy
     passing = {"fast": _passing(fast), "slow": _passing(slow)}
     arrived = np.sort(np.concatenate(list(passing.values())))
     latencies = [now - tuples.column("due").to_numpy() for now, tuples in seen.emitted if begin <= now <= end]
@@ -151,7 +155,7 @@ def summarise(seen: Seen, fast: Poisson, slow: Poisson, begin: int, end: int) ->
         "statements": sum(begin <= now <= end for now in seen.statements),
         "seconds": (end - begin) / 1e6,
         "waiting_at_the_end": batches[-1][1] if batches else 0,
-        "quiet_batches": sum(end + SETTLE_US <= now <= end + SETTLE_US + QUIET_US for now, _ in seen.batches),
+        "quiet_batches": sum(quiet[0] <= now <= quiet[1] for now, _ in seen.batches),
     }
 
 

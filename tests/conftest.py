@@ -37,6 +37,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.xdist_group("spark"))
 
 
+# A session of a test is over before code that is compiled to the utmost pays for it.
+os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1")
+
 if "PYTEST_XDIST_WORKER" in os.environ:
     # Worker processes ignore Ctrl-C, and so would every process that a test starts: but some tests are about it.
     signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -45,6 +45,9 @@ def _emitted(times: list[int], due: list[int], names: list[str]) -> pa.Table:
     return pa.table({"ts": pa.array(times, pa.timestamp("us")), "due": pa.array(due, pa.int64()), "input": names})
 
 
+BUSY, QUIET = (SECOND, 5 * SECOND), (10 * SECOND, 20 * SECOND)
+
+
 class Three(Poisson):
     """One arrival a second, all of which pass."""
 
@@ -65,7 +68,7 @@ def test_latency_queue_and_idle_waiting_are_of_the_time_that_counts() -> None:
         ],
         batches=[(1_500_000, 1), (2_500_000, 0), (4_000_000, 0), (12_000_000, 0)],
     )
-    found = summarise(seen, fast, slow, SECOND, 5 * SECOND)
+    found = summarise(seen, fast, slow, BUSY, QUIET)
     assert found["wrong"] is None
     assert found["latency_ms"] == pytest.approx((1500 + 500 + 1000) / 3)
     assert found["idle_share"] == pytest.approx(1 / 4)
@@ -84,13 +87,13 @@ def test_latency_queue_and_idle_waiting_are_of_the_time_that_counts() -> None:
 )
 def test_a_wrong_answer_is_told(tuples: pa.Table, reason: str) -> None:
     seen = Seen(emitted=[(2_500_000, tuples)], batches=[(2_500_000, 0)])
-    found = summarise(seen, Three(1.0, 0, 0, 3), Three(1.0, 0, 10 * SECOND, 3), SECOND, 5 * SECOND)
+    found = summarise(seen, Three(1.0, 0, 0, 3), Three(1.0, 0, 10 * SECOND, 3), BUSY, QUIET)
     assert found["wrong"] == reason
     assert ETS.check(Job("ets", "penstock-none", Size(1, 1), Path(), Path()), found) == reason
 
 
 def test_no_output_is_no_answer() -> None:
-    found = summarise(Seen(), Three(1.0, 0, 0, 3), Three(1.0, 0, 10 * SECOND, 3), SECOND, 5 * SECOND)
+    found = summarise(Seen(), Three(1.0, 0, 0, 3), Three(1.0, 0, 10 * SECOND, 3), BUSY, QUIET)
     assert found["wrong"] == "nothing left the network"
 
 
@@ -130,7 +133,7 @@ def test_the_report_has_the_figures_of_every_case_and_draws_them() -> None:
 @pytest.mark.slow
 @pytest.mark.spark
 def test_on_demand_nothing_is_held_from_one_batch_to_the_next(tmp_path: Path) -> None:
-    done = run(ETS, Job("ets", "penstock-on-demand", Size(300, 2), tmp_path, tmp_path))
+    done = run(ETS, Job("ets", "penstock-on-demand", Size(200, 2), tmp_path, tmp_path))
     assert done.correct
     assert done.detail["peak_held"] == 0
     assert done.detail["statements"] > 0
