@@ -28,7 +28,7 @@ from penstock.algebra.join import Join
 from penstock.algebra.lowlevel import LowLevel
 from penstock.algebra.network import Network
 from penstock.algebra.table_join import TableJoin
-from penstock.plan.plan import IN_ORDER, Plan
+from penstock.plan.plan import IN_ORDER, Plan, fresh_name
 from penstock.progress.policy import Ordered
 
 ARRIVAL: Final = "#arrival"
@@ -109,7 +109,7 @@ class _Rewriting:
         if known is not None:
             return known
         others = any(isinstance(b, Cleanse) and b.inputs[0].name == mine.name for b in self._built)
-        cleanse = Cleanse(self._fresh(f"{port.name}.sorted" + (f".{on}" if others else "")), (mine,), on)
+        cleanse = Cleanse(fresh_name(f"{port.name}.sorted" + (f".{on}" if others else ""), self._names), (mine,), on)
         self._built.append(cleanse)
         self._given[port.name, on] = Port(cleanse)
         return Port(cleanse)
@@ -120,7 +120,8 @@ class _Rewriting:
         reads = [p.name for p in inputs]
         made = None if merged else next((b for b in alike if type(b) is type(box) and _reads(b) == reads), None)
         if made is None:
-            name = box.name if not alike else self._fresh(f"{box.name}.{'arriving' if order == ARRIVAL else order}")
+            own = f"{box.name}.{'arriving' if order == ARRIVAL else order}"
+            name = box.name if not alike else fresh_name(own, self._names)
             made = Merge(name, inputs, order) if merged else replace(box, name=name, inputs=inputs)
             self._built.append(made)
         for port in _ports(box):
@@ -138,14 +139,6 @@ class _Rewriting:
         if (port.name, order) in self._given:
             return self._given[port.name, order]
         return next(given for (name, _), given in self._given.items() if name == port.name)
-
-    def _fresh(self, name: str) -> str:
-        number, free = 1, name
-        while free in self._names:
-            number += 1
-            free = f"{name}{number}"
-        self._names.add(free)
-        return free
 
 
 def _upstream(box: Box, slot: int, order: str) -> str:

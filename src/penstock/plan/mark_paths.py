@@ -26,6 +26,7 @@ from penstock.algebra.join import Join
 from penstock.algebra.kernel import quote
 from penstock.algebra.least_marks import Branch, LeastMarks, Progress
 from penstock.algebra.table_join import TableJoin
+from penstock.plan.plan import fresh_name
 
 
 @dataclass
@@ -39,30 +40,22 @@ class Carriers:
     """Where marks come out behind boxes that bring streams together: by port, time and groups."""
 
     def carry(self, name: str, port: Port, outputs: Sequence[tuple[str, Expression]]) -> Port:
-        return self._built(Map(self._fresh(name), (port,), tuple(outputs)))
+        return self._built(Map(fresh_name(name, self.taken), (port,), tuple(outputs)))
 
     def least(self, at: Path, port: Port, branches: Sequence[tuple[Branch, Port, Port | None]]) -> Port:
         """The smallest marks of groups behind a box, of branches with their streams and their marks of groups."""
         streams = [
-            self._built(Progress(self._fresh(f"{port.name}!{number + 1}"), (stream,)))
+            self._built(Progress(fresh_name(f"{port.name}!{number + 1}", self.taken), (stream,)))
             for number, (_, stream, _) in enumerate(branches)
         ]
         inputs = (*streams, *(marks for _, _, marks in branches if marks is not None))
         schema = pa.schema([port.schema.field(name) for name in (*at.groups, at.on)])
-        name, parts = self._fresh(f"{port.name}.marks"), tuple(branch for branch, _, _ in branches)
+        name, parts = fresh_name(f"{port.name}.marks", self.taken), tuple(branch for branch, _, _ in branches)
         return self._built(LeastMarks(name, inputs, at.on, at.groups, schema, parts))
 
     def _built(self, box: Box) -> Port:
         self.boxes.append(box)
         return Port(box)
-
-    def _fresh(self, name: str) -> str:
-        number, free = 1, name
-        while free in self.taken:
-            number += 1
-            free = f"{name}{number}"
-        self.taken.add(free)
-        return free
 
 
 @dataclass(frozen=True)

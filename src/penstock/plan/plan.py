@@ -40,3 +40,17 @@ class Plan:
     def stateful(self, stage: int) -> tuple[Stateful, ...]:
         """The boxes that keep their state at a stage, in topological order."""
         return tuple(b for b in self.network.boxes if isinstance(b, Stateful) and self.stage_of[b.name] == stage)
+
+
+def fresh_name(name: str, taken: set[str]) -> str:
+    """A name for a box that a rule adds, which is taken from now on.
+
+    >>> fresh_name("sorted", taken := {"sorted"}), sorted(taken)
+    ('sorted2', ['sorted', 'sorted2'])
+    """
+    number, free = 1, name
+    while free in taken:
+        number += 1
+        free = f"{name}{number}"
+    taken.add(free)
+    return free
