@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 from tests.operators.tables import MemorySlots
 
+from penstock.errors import WorldError
 from penstock.operators import entries
 from penstock.operators.entries import FIRST_LOG_SLOT, PLACE, TURN_SLOT, Entries
 from penstock.operators.subaggregate import PANE
@@ -96,3 +97,10 @@ def test_turns_go_round_the_table_over_several_slots(monkeypatch: pytest.MonkeyP
     assert table.turn(0, 1, 4, 11).tolist() == [11, 12, 1, 2]
     assert table.turn(1, 1, 3, 0).tolist() == [1, 3, 5]
     assert table.turn(5, 9, 3, 0).tolist() == []
+
+
+def test_a_table_without_its_ledger_is_refused_and_not_taken_for_empty() -> None:
+    slots = MemorySlots()
+    slots.append(0, entries.ENTRIES, rows_of({1: (0, 7)}))
+    with pytest.raises(WorldError, match="low-level table of an earlier version"):
+        Entries(slots, 50)

@@ -25,6 +25,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from penstock.algebra.ticks import END
+from penstock.errors import WorldError
 from penstock.operators.base import Slots
 from penstock.operators.subaggregate import PANE
 
@@ -146,6 +147,12 @@ class Entries:
         self._slots.replace(LEDGER_SLOT, PANES, pa.table(panes))
 
     def _load(self) -> None:
+        if self._slots.numbers() and not self._slots.count(LEDGER_SLOT, LEDGER):
+            # Without its ledger nothing would be known of any entry, and all would be lost without a word.
+            raise WorldError(
+                "the checkpoint holds a low-level table of an earlier version, whose layout is no longer known",
+                hint="let that version run to the end of its inputs, or start with a new checkpoint",
+            )
         for kept in self._slots.chunks(LEDGER_SLOT, LEDGER):
             self._folds, self._due = kept["folds"][0].as_py(), kept["due"][0].as_py()
         for kept in self._slots.chunks(LEDGER_SLOT, PANES):
