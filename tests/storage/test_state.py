@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from penstock.algebra.ticks import BEGINNING
-from penstock.errors import InternalError
+from penstock.errors import WorldError
 from penstock.storage.folder import Folder
 from penstock.storage.state import SNAPSHOT_FILES, State
 
@@ -97,12 +97,12 @@ def test_a_version_writes_only_what_changed(folder: Folder) -> None:
 
 
 def test_the_version_before_stays_until_the_batch_after_has_written(folder: Folder) -> None:
-    # Until Spark has committed batch n, it may run again from version n - 1.
+    # Until Spark has committed batch n, it may run again from version n - 1; if that is damaged, n - 1 from n - 2.
     for batch in range(4):
         state = State(folder, batch)
         state.slots("box").replace(0, "partial", tuples(batch))
         state.save()
-        assert versions(folder) == ([batch - 1, batch] if batch else [0])
+        assert versions(folder) == list(range(max(0, batch - 2), batch + 1))
         assert values(State(folder, batch + 1), 0) == [[batch]]
     # Run batch 3 once more: version 2 is still whole.
     assert values(State(folder, 3), 0) == [[2]]
@@ -114,7 +114,7 @@ def test_a_chunk_that_lives_keeps_its_file(folder: Folder) -> None:
         if batch == 1:
             state.slots("box").append(0, "partial", tuples(77))
         state.save()
-    assert versions(folder) == [1, 4, 5]
+    assert versions(folder) == [1, 3, 4, 5]
     assert values(State(folder, 6), 0) == [[77]]
 
 
@@ -148,9 +148,59 @@ def test_a_snapshot_can_be_written_again_from_the_version_before(folder: Folder)
 
 def test_a_missing_version_is_told_not_guessed(folder: Folder) -> None:
     State(folder, 0).save()
-    with pytest.raises(InternalError, match=r"state version 6 of .* is missing") as missing:
+    with pytest.raises(WorldError, match=r"state version 6 is missing: .*/00000006.state") as missing:
         State(folder, 7)
-    assert missing.value.hint == "the checkpoint is damaged or was cleaned by hand; start with a new one"
+    assert "goes back to the last batch that is whole" in str(missing.value.hint)
+
+
+def three_versions(folder: Folder) -> None:
+    for batch in range(3):
+        state = State(folder, batch)
+        state.slots("box").append(batch, "partial", tuples(*range(50)))
+        state.save()
+
+
+def test_one_flipped_bit_is_noticed_wherever_it_is(folder: Folder) -> None:
+    three_versions(folder)
+    for version in (1, 2):
+        whole = content(folder, version)
+        # Nobody reads the manifest of an older version.
+        for at in range(0, whole.index(b'{"batch"') if version == 1 else len(whole), 7):
+            changed = bytearray(whole)
+            changed[at] ^= 1 << at % 8
+            folder.write(f"{version:08d}.state", bytes(changed))
+            with pytest.raises(WorldError, match=rf"0000000{version}.state (is damaged|was written by a newer)"):
+                State(folder, 3).verify()
+        folder.write(f"{version:08d}.state", whole)
+    State(folder, 3).verify()
+
+
+def test_a_file_that_is_cut_short_is_told_by_its_name(folder: Folder) -> None:
+    three_versions(folder)
+    for version in (1, 2):
+        whole = content(folder, version)
+        needed = whole.index(b'{"batch"') if version == 1 else len(whole)
+        for length in (0, 1, 19, 20, needed // 2, needed - 1):
+            folder.write(f"{version:08d}.state", whole[:length])
+            with pytest.raises(WorldError, match=rf"0000000{version}.state is damaged"):
+                State(folder, 3).verify()
+        folder.write(f"{version:08d}.state", whole)
+
+
+def test_a_late_attempt_of_an_older_batch_leaves_what_is_newer_alone(folder: Folder) -> None:
+    late = None
+    for batch in range(6):
+        state = State(folder, batch)
+        if batch == 3:
+            late = State(folder, batch)
+            late.slots("box").replace(0, "partial", tuples(batch))
+        state.slots("box").replace(0, "partial", tuples(batch))
+        state.save()
+    before = {version: content(folder, version) for version in versions(folder)}
+    assert late is not None
+    late.save()
+    assert {version: content(folder, version) for version in before} == before
+    assert values(State(folder, 6), 0) == [[5]]
 
 
 def test_what_every_box_holds_can_be_weighed(folder: Folder) -> None:

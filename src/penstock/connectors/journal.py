@@ -1,22 +1,20 @@
 """Journals: the durable list that a feed keeps beside the checkpoint.
 
-A journal file is JSON lines. A torn last line is the trace of a writer that died before `append` returned, so nobody
-can have relied on it: readers skip it, and the next writer cuts it off.
+A journal file has an entry a line: a checksum, and JSON. A last line that is torn, or does not fit its checksum, is the
+trace of a writer that died before `append` returned, so nobody can have relied on it: readers skip it, and the next
+writer cuts it off. Anywhere else such a line means that the file was damaged afterwards.
 """
 
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import pyarrow as pa
-from pyarrow import fs
-
-from penstock.connectors.places import filesystem_of
 from penstock.errors import WorldError
+from penstock.storage.folder import Folder
+from penstock.storage.sealed import checksum
 
 
 @dataclass(frozen=True)
@@ -35,70 +33,48 @@ class MemoryJournal:
 
 @dataclass(frozen=True)
 class FileJournal:
-    """A journal in one file: appended and synced on a local disk, rewritten whole on a store that cannot append."""
+    """A journal in one file: appended on a local disk, rewritten whole on a store that cannot append."""
 
     path: str
+    lasting: bool = True
+    """Whether an entry survives a power cut once `append` has returned."""
 
     def entries(self) -> list[dict[str, Any]]:
-        return _parse(self._whole_lines(), self.path)
+        return [json.loads(line[_SUM:]) for line in self._whole_lines()]
 
     def append(self, entries: Sequence[Mapping[str, Any]]) -> None:
         if not entries:
             return
-        text = "".join(json.dumps(dict(entry), separators=(",", ":")) + "\n" for entry in entries).encode()
-        files, path = filesystem_of(self.path)
-        try:
-            if isinstance(files, fs.LocalFileSystem):
-                _append_local(path, len(self._whole_lines()), text)
-            else:
-                _replace(files, path, self._whole_lines() + text)
-        except OSError as error:
+        lines = [json.dumps(dict(entry), separators=(",", ":")).encode() for entry in entries]
+        text = b"".join(b"%08x %b\n" % (checksum(line), line) for line in lines)
+        folder, name = self._place()
+        folder.append(name, sum(len(line) + 1 for line in self._whole_lines()), text)
+
+    def _whole_lines(self) -> list[bytes]:
+        folder, name = self._place()
+        if not folder.exists(name):
+            return []
+        lines = folder.read(name).to_pybytes().split(b"\n")
+        sound = [_is_sound(line) for line in lines]
+        whole = lines[: sound.index(False)]
+        if len(whole) < len(lines) - 1 and any(sound[len(whole) :]):
             raise WorldError(
-                f"cannot write the journal {self.path}",
-                found=str(error),
-                hint="check space and rights there, then restart",
-            ) from error
+                f"the journal {self.path} is damaged",
+                expected="entries that fit their checksums",
+                found=f"another content in line {len(whole) + 1}",
+                hint="restore the checkpoint folder from a copy, or start anew with another checkpoint",
+            )
+        return whole
 
-    def _whole_lines(self) -> bytes:
-        files, path = filesystem_of(self.path)
-        try:
-            with files.open_input_file(path) as file:
-                text: bytes = file.read()
-        except FileNotFoundError:
-            return b""
-        return text[: text.rfind(b"\n") + 1]
+    def _place(self) -> tuple[Folder, str]:
+        where, _, name = self.path.rpartition("/")
+        return Folder(where or ".", self.lasting), name
 
 
-def _parse(text: bytes, path: str) -> list[dict[str, Any]]:
-    try:
-        return [json.loads(line) for line in text.splitlines()]
-    except ValueError as error:
-        raise WorldError(
-            f"the journal {path} is damaged",
-            expected="JSON lines",
-            found=str(error),
-            hint="restore the checkpoint folder from a copy, or start anew with another checkpoint",
-        ) from error
+_SUM = 9
+"""The checksum, in hexadecimal digits, and a space."""
 
 
-def _append_local(path: str, whole: int, text: bytes) -> None:
-    os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
-    fresh = not os.path.exists(path)
-    with open(path, "ab") as file:
-        file.truncate(whole)
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    if fresh:
-        folder = os.open(os.path.dirname(path) or ".", os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
-
-
-def _replace(files: Any, path: str, text: bytes) -> None:
-    partial = path + ".tmp"
-    with files.open_output_stream(partial) as file:
-        file.write(pa.py_buffer(text))
-    files.move(partial, path)
+def _is_sound(line: bytes) -> bool:
+    """Whether a line is an entry as it was written; what follows the last line end is not."""
+    return len(line) > _SUM and line[:_SUM] == b"%08x " % checksum(line[_SUM:])

@@ -1,0 +1,258 @@
+"""What folders stand on: the file operations of a local disk, of Arrow's file systems, and of disks that tests mount.
+
+Every operation takes a whole path. `write` puts a file in place atomically: readers see the old content, or all of the
+new, never half of it. With `lasting=True` an operation returns when a power cut can no longer undo it: the content is
+on the disk, and so is the name in its folder. Object stores give that by themselves.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import functools
+import os
+import shutil
+import urllib.parse
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Protocol
+
+import pyarrow as pa
+import pyarrow.fs as pafs
+
+UNFINISHED: Final = ".unfinished"
+"""Ends the name of a file that is still being written; folders do not list it."""
+
+_PUBLISHED_ON_CLOSE: Final = frozenset({"s3", "gcs", "abfs"})
+"""Arrow file systems on which an object appears when its upload ends, and a rename would be a copy."""
+
+_MAP_FROM: Final = 64 * 1024
+"""Smaller files are copied: it costs no more than mapping them, and a process may hold only some 65,000 maps."""
+
+
+@dataclass(frozen=True)
+class FileFacts:
+    """What a disk says of a file or folder."""
+
+    size: int
+    changed: int
+    """When it was last written, in microseconds since the epoch."""
+
+
+class Disk(Protocol):
+    """File operations; failures are `OSError`s or Arrow's."""
+
+    def make(self, path: str, *, lasting: bool) -> None:
+        """Create a folder and its parents; fine if it is there."""
+
+    def names(self, path: str) -> list[str]:
+        """What is directly inside a folder, unsorted; none if there is no folder."""
+
+    def facts(self, path: str) -> FileFacts | None:
+        """Size and time of a file or folder; None if there is none."""
+
+    def read(self, path: str) -> pa.Buffer:
+        """The content of a file."""
+
+    def write(self, path: str, parts: Sequence[bytes | pa.Buffer], *, lasting: bool) -> None:
+        """Put a file in place; its folder is created if it is missing."""
+
+    def append(self, path: str, whole: int, text: bytes, *, lasting: bool) -> None:
+        """Cut a file to its first `whole` bytes and add to it; it is created if it is missing."""
+
+    def move(self, path: str, to: str, *, lasting: bool) -> None:
+        """Rename a file, replacing what is there. The folder of `to` must exist."""
+
+    def delete(self, path: str) -> None:
+        """Delete a file, or a folder with all that is inside; fine if it is gone."""
+
+
+class LocalDisk:
+    """Plain system calls and memory maps."""
+
+    def make(self, path: str, *, lasting: bool) -> None:
+        if not lasting:
+            os.makedirs(path, exist_ok=True)
+            return
+        made = []
+        while not os.path.isdir(path):
+            made.append(path)
+            path = os.path.dirname(path)
+        for folder in reversed(made):
+            os.makedirs(folder, exist_ok=True)
+            _sync_folder(os.path.dirname(folder))
+
+    def names(self, path: str) -> list[str]:
+        try:
+            return os.listdir(path)
+        except FileNotFoundError:
+            return []
+
+    def facts(self, path: str) -> FileFacts | None:
+        try:
+            found = os.stat(path)
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        return FileFacts(found.st_size, found.st_mtime_ns // 1000)
+
+    def read(self, path: str) -> pa.Buffer:
+        with open(path, "rb", buffering=0) as small:
+            if os.fstat(small.fileno()).st_size < _MAP_FROM:
+                return pa.py_buffer(small.read())
+        with pa.memory_map(path) as mapped:
+            return mapped.read_buffer()
+
+    def write(self, path: str, parts: Sequence[bytes | pa.Buffer], *, lasting: bool) -> None:
+        unfinished = unfinished_name(path)
+        try:
+            file = open(unfinished, "xb")  # noqa: SIM115 - closed below; opening may have to be tried twice
+        except FileNotFoundError:
+            self.make(os.path.dirname(path), lasting=lasting)
+            file = open(unfinished, "xb")  # noqa: SIM115
+        try:
+            with file:
+                for part in parts:
+                    file.write(part)
+                if lasting:
+                    file.flush()
+                    os.fsync(file.fileno())
+            os.replace(unfinished, path)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                os.unlink(unfinished)
+            raise
+        if lasting:
+            _sync_folder(os.path.dirname(path))
+
+    def append(self, path: str, whole: int, text: bytes, *, lasting: bool) -> None:
+        folder = os.path.dirname(path)
+        self.make(folder, lasting=lasting)
+        fresh = not os.path.exists(path)
+        with open(path, "ab") as file:
+            file.truncate(whole)
+            file.write(text)
+            file.flush()
+            if lasting:
+                os.fsync(file.fileno())
+        if fresh and lasting:
+            _sync_folder(folder)
+
+    def move(self, path: str, to: str, *, lasting: bool) -> None:
+        os.replace(path, to)
+        if lasting:
+            _sync_folder(os.path.dirname(to))
+
+    def delete(self, path: str) -> None:
+        try:
+            os.unlink(path)
+        except FileNotFoundError:
+            return
+        except (IsADirectoryError, PermissionError):
+            if not os.path.isdir(path):
+                raise
+            with contextlib.suppress(FileNotFoundError):
+                shutil.rmtree(path)
+
+
+class ArrowDisk:
+    """Any file system that `pyarrow.fs` reaches. What it has taken lasts, as far as it can say."""
+
+    def __init__(self, files: Any) -> None:
+        self.files = files
+
+    def make(self, path: str, *, lasting: bool) -> None:
+        self.files.create_dir(path, recursive=True)
+
+    def names(self, path: str) -> list[str]:
+        inside = self.files.get_file_info(pafs.FileSelector(path, allow_not_found=True))
+        return [info.base_name for info in inside]
+
+    def facts(self, path: str) -> FileFacts | None:
+        info = self.files.get_file_info(path)
+        if info.type == pafs.FileType.NotFound:
+            return None
+        return FileFacts(int(info.size or 0), int(info.mtime_ns or 0) // 1000)
+
+    def read(self, path: str) -> pa.Buffer:
+        with self.files.open_input_file(path) as file:
+            return file.read_buffer()
+
+    def write(self, path: str, parts: Sequence[bytes | pa.Buffer], *, lasting: bool) -> None:
+        direct = self.files.type_name in _PUBLISHED_ON_CLOSE
+        unfinished = path if direct else unfinished_name(path)
+        if not direct:
+            self.files.create_dir(path.rpartition("/")[0], recursive=True)
+        with self.files.open_output_stream(unfinished) as file:
+            # One write: on an object store, closing after a failed second write would publish the first.
+            file.write(parts[0] if len(parts) == 1 else b"".join(memoryview(part) for part in parts))
+        if not direct:
+            self.files.move(unfinished, path)
+
+    def append(self, path: str, whole: int, text: bytes, *, lasting: bool) -> None:
+        # Most stores cannot append.
+        before = self.read(path).to_pybytes()[:whole] if whole else b""
+        self.write(path, [before + text], lasting=lasting)
+
+    def move(self, path: str, to: str, *, lasting: bool) -> None:
+        self.files.move(path, to)
+
+    def delete(self, path: str) -> None:
+        kind = self.files.get_file_info(path).type
+        if kind == pafs.FileType.Directory:
+            self.files.delete_dir(path)
+        elif kind != pafs.FileType.NotFound:
+            self.files.delete_file(path)
+
+
+LOCAL: Final = LocalDisk()
+_mounted: dict[str, Disk] = {}
+
+
+def mount(scheme: str, disk: Disk) -> None:
+    """Let paths `scheme://...` lead to a disk of one's own, in this process: for simulations."""
+    _mounted[scheme] = disk
+
+
+def disk_of(path: str) -> tuple[Disk, str]:
+    """The disk behind a path or URI, and the path on it."""
+    if "://" not in path:
+        return LOCAL, path
+    scheme, _, rest = path.partition("://")
+    if scheme in _mounted:
+        return _mounted[scheme], "/" + rest.lstrip("/")
+    return _reach(path)
+
+
+def unfinished_name(path: str) -> str:
+    """Where a file is written before it is put in place.
+
+    Unique, because a retried or speculative task may write the same file at the same time. The leading dot keeps Spark,
+    DuckDB and file inputs from reading it.
+    """
+    folder, _, name = path.rpartition("/")
+    return f"{folder}/.{name}.{uuid.uuid4().hex}{UNFINISHED}"
+
+
+def _sync_folder(path: str) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    except OSError as failure:
+        if failure.errno not in (errno.EINVAL, errno.ENOTSUP):  # a file system that has no such thing
+            raise
+    finally:
+        os.close(handle)
+
+
+@functools.lru_cache(maxsize=1024)
+def _reach(path: str) -> tuple[ArrowDisk, str]:
+    where = urllib.parse.urlsplit(path)
+    # One connection for all folders of a host or store: a run has many folders.
+    root = urllib.parse.urlunsplit((where.scheme, where.netloc, "/", where.query, ""))
+    return _connect(root), pafs.FileSystem.from_uri(path)[1].rstrip("/")
+
+
+@functools.cache
+def _connect(root: str) -> ArrowDisk:
+    return ArrowDisk(pafs.FileSystem.from_uri(root)[0])
