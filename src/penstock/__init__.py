@@ -20,12 +20,13 @@ if TYPE_CHECKING:
     from penstock.algebra.window_function import window_function
     from penstock.api import Network
     from penstock.connectors.delta import delta
+    from penstock.connectors.driver_targets import callback, console
     from penstock.connectors.files import files
     from penstock.connectors.folders import csv, jsonl, parquet
     from penstock.connectors.generator import generator
     from penstock.connectors.memory import clock, memory, punctuation
+    from penstock.connectors.results import results
     from penstock.connectors.tables import table
-    from penstock.connectors.targets import callback, console
     from penstock.errors import InternalError, PenstockError, QueryError, WorldError
     from penstock.language.stream import Stream, merge, union
     from penstock.progress.idle import heartbeat, on_demand
@@ -65,6 +66,7 @@ __all__ = [
     "punctuated",
     # outputs
     "callback",
+    "results",
     "console",
     "csv",
     "delta",
@@ -98,8 +100,9 @@ _HOME = {
     "memory": "penstock.connectors.memory",
     "punctuation": "penstock.connectors.memory",
     "table": "penstock.connectors.tables",
-    "callback": "penstock.connectors.targets",
-    "console": "penstock.connectors.targets",
+    "callback": "penstock.connectors.driver_targets",
+    "console": "penstock.connectors.driver_targets",
+    "results": "penstock.connectors.results",
     "InternalError": "penstock.errors",
     "PenstockError": "penstock.errors",
     "QueryError": "penstock.errors",

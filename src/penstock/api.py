@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from dataclasses import replace
 
 from penstock.errors import QueryError
 from penstock.language.builder import Builder
@@ -11,10 +12,11 @@ from penstock.plan.compile import compile_network
 from penstock.plan.explain import explain
 from penstock.plan.plan import OUT_OF_ORDER
 from penstock.runtime.board import Record
-from penstock.runtime.job import Job, architecture_of, look_at, open_job
+from penstock.runtime.job import Job
 from penstock.runtime.local import run_locally
+from penstock.runtime.opening import architecture_of, look_at, open_job
 from penstock.runtime.result import Result
-from penstock.runtime.settings import TRAIN_BYTES, Settings
+from penstock.runtime.settings import POWER, PROCESS, TRAIN_BYTES, Settings
 from penstock.runtime.stepping.stepper import Stepper
 from penstock.spark.run import Run, run_to_end
 from penstock.spark.session import parallelism
@@ -38,6 +40,7 @@ class Network(Builder):
         buckets: int = 0,
         tasks: int = 0,
         architecture: str = OUT_OF_ORDER,
+        durability: str = POWER,
         on_batch: Callable[[Record], None] | None = None,
     ) -> Result:
         """Run over bounded inputs to their end, exactly once, and return what came out.
@@ -45,12 +48,13 @@ class Network(Builder):
         With a `checkpoint` that an earlier run has left, the run goes on from there. `train_bytes` bounds the decoded
         tuples that one batch takes in, and `train_rows`, if given, their number; `buckets` and `tasks` are the
         parallelism of stages and of the intake (0: one for each core). `architecture` is "out-of-order"; or "in-order",
-        which keeps every stream in order and holds tuples back for that. `on_batch` is called after every batch with
-        the board's record.
+        which keeps every stream in order and holds tuples back for that. With `durability` "power" a committed batch
+        survives a power cut; "process" is for those who only fear the end of the process. `on_batch` is called after
+        every batch with the board's record.
         """
         if engine not in ENGINES:
             raise QueryError(f"unknown engine {engine!r}", expected=f"one of {', '.join(ENGINES)}")
-        settings = Settings(train_rows, train_bytes, buckets, tasks)
+        settings = Settings(train_rows, train_bytes, buckets, tasks, durability)
         unbounded = [s.name for s in self.network.sources if not s.connector.bounded]
         if unbounded:
             raise QueryError(
@@ -73,10 +77,11 @@ class Network(Builder):
         buckets: int = 0,
         tasks: int = 0,
         architecture: str = OUT_OF_ORDER,
+        durability: str = POWER,
         on_batch: Callable[[Record], None] | None = None,
     ) -> Run:
         """Start on Spark and return a handle; the run goes on until it is stopped or its inputs have ended."""
-        settings = Settings(train_rows, train_bytes, buckets, tasks)
+        settings = Settings(train_rows, train_bytes, buckets, tasks, durability)
         job = self._job(settings, checkpoint, parallelism(master), architecture)
         bounded = all(s.connector.bounded for s in job.plan.network.sources)
         return Run(job, master=master, to_the_end=bounded, on_batch=on_batch)
@@ -103,4 +108,6 @@ class Network(Builder):
         if checkpoint is not None:
             return open_job(plan, settings, Folder(checkpoint), cores)
         temporary = TemporaryFolder(f"penstock-{self.name}-")
+        # Nobody can go on from a folder that goes with this process.
+        settings = replace(settings, durability=PROCESS)
         return open_job(plan, settings, Folder(temporary.path), cores, keep=temporary)

@@ -1,4 +1,4 @@
-"""Results, console and callback; and what all targets share: receipts, writers, replays."""
+"""Console and callback; and what all targets share: receipts, writers, replays."""
 
 import json
 import pickle
@@ -6,17 +6,8 @@ import pickle
 import pyarrow as pa
 import pytest
 
-from penstock.connectors.targets import (
-    Receipt,
-    Results,
-    StagedFile,
-    callback,
-    check_fit,
-    console,
-    enrol,
-    read_results,
-    writer,
-)
+from penstock.connectors.driver_targets import callback, console
+from penstock.connectors.targets import Markers, Receipt, StagedFile, check_fit, enrol, writer
 from penstock.errors import InternalError, QueryError, WorldError
 from penstock.storage.folder import Folder
 
@@ -63,37 +54,6 @@ def test_a_writer_is_drawn_once_for_each_checkpoint(scratch, tmp_path):
 def test_staging_before_the_check_is_our_bug(scratch):
     with pytest.raises(InternalError, match="was not checked"):
         writer(scratch)
-
-
-def test_results_come_in_order_of_batch_and_part(scratch):
-    target = Results()
-    target.check("out", SCHEMA, scratch)
-    receipts = deliver(target, scratch, 10, tuples(5), tuples(6)) + deliver(target, scratch, 9, tuples(1, 2), tuples())
-    assert read_results(scratch, receipts) == tuples(1, 2, 5, 6)
-
-
-def test_results_of_nothing_have_the_schema(scratch):
-    Results().check("out", SCHEMA, scratch)
-    assert read_results(scratch, []) == SCHEMA.empty_table()
-
-
-def test_results_staged_again_are_not_doubled(scratch):
-    target = Results()
-    target.check("out", SCHEMA, scratch)
-    assert deliver(target, scratch, 3, tuples(1)) == deliver(target, scratch, 3, tuples(1))
-    assert read_results(scratch, deliver(target, scratch, 3, tuples(1))) == tuples(1)
-
-
-def test_results_refuse_another_schema_on_restart(scratch):
-    Results().check("out", SCHEMA, scratch)
-    with pytest.raises(QueryError, match="'k' is int64, was string"):
-        Results().check("out", pa.schema([("ts", pa.int64()), ("k", pa.int64())]), scratch)
-
-
-def test_results_refuse_a_checkpoint_that_cannot_be_written(tmp_path):
-    (tmp_path / "file").write_text("")
-    with pytest.raises(WorldError, match="Not a directory"):
-        Results().check("out", SCHEMA, Folder(str(tmp_path / "file" / "out")))
 
 
 def test_a_misfit_lists_every_difference():
@@ -218,3 +178,24 @@ def test_the_function_stays_where_the_user_is(scratch):
     worker = pickle.loads(pickle.dumps(target))
     with pytest.raises(InternalError, match="on a worker"):
         worker.commit(0, [], scratch)
+
+
+def test_a_damaged_marker_is_told_by_its_name(scratch):
+    markers = Markers(scratch)
+    assert markers.last() == -1
+    for batch in (3, 4, 9):
+        markers.put(batch)
+        assert markers.last() == batch
+    name = "committed-00000009"
+    whole = scratch.read(name).to_pybytes()
+    for damage in (b"", whole[:-3], whole.replace(b"9", b"8", 1)):
+        scratch.write(name, damage)
+        with pytest.raises(WorldError, match=r"committed-00000009 is damaged(.|\n)*delete it"):
+            markers.last()
+
+
+def test_a_damaged_writer_is_told_by_its_name(scratch):
+    enrol("out", SCHEMA, scratch)
+    scratch.write("writer.json", b"")
+    with pytest.raises(WorldError, match=r"out/writer.json is damaged(.|\n)*an empty file"):
+        writer(scratch)

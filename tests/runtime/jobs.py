@@ -6,7 +6,8 @@ from pathlib import Path
 
 import penstock as pk
 from penstock.plan.compile import compile_network
-from penstock.runtime.job import Job, open_job
+from penstock.runtime.job import Job
+from penstock.runtime.opening import open_job
 from penstock.runtime.settings import Settings
 from penstock.storage.folder import Folder
 

@@ -10,7 +10,7 @@ import pytest
 
 import penstock as pk
 from penstock.plan.compile import compile_network
-from penstock.runtime.job import open_job
+from penstock.runtime.opening import open_job
 from penstock.runtime.planner import Planner
 from penstock.runtime.settings import Settings
 from penstock.storage.folder import Folder

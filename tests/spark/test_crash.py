@@ -29,7 +29,8 @@ import penstock as pk
 from penstock.plan.compile import compile_network
 from penstock.runtime.board import Board, Record
 from penstock.runtime.intake import read_assignment
-from penstock.runtime.job import Job, open_job
+from penstock.runtime.job import Job
+from penstock.runtime.opening import open_job
 from penstock.runtime.outlet import Outlet
 from penstock.runtime.planner import Offset, Planner
 from penstock.runtime.result import Result

@@ -51,6 +51,9 @@ _INDEXED: Final = 32
 """Columns with statistics, as Delta's own default."""
 _LONGEST_BOUND: Final = 64
 """Longer strings are no bounds worth a place in the log."""
+COMPACT_EVERY: Final = 256
+"""Transactions between two merges of small files."""
+_COMPACT_TO: Final = 128 << 20
 _FAILURES: Final = (DeltaError, OSError, ValueError)
 _DEMANDING: Final = (
     "delta.columnMapping.",
@@ -86,6 +89,7 @@ class DeltaTarget:
     folder: Folder
     mode: Mode = "append"
     partition_by: tuple[str, ...] = ()
+    compact: int = COMPACT_EVERY
 
     def check(self, name: str, schema: pa.Schema, scratch: Folder) -> None:
         try:
@@ -96,7 +100,7 @@ class DeltaTarget:
             self._check_table(name, table, stored, first=not is_enrolled(scratch))
         except PenstockError as error:
             raise error.located(box=name) from error.__cause__
-        enrol(name, schema, scratch)
+        enrol(name, schema, scratch, self.describe())
 
     def stage(self, batch: int, part: int, table: pa.Table, scratch: Folder) -> Receipt | None:
         if table.num_rows == 0:
@@ -107,16 +111,16 @@ class DeltaTarget:
             content, stats = _encode(rows)
             digest = hashlib.blake2b(content, digest_size=8).hexdigest()
             name = f"part-{batch:08d}-{part:04d}-{index:04d}-{token}-{digest}.zstd.parquet"
-            if not self.folder.exists(name):
-                self.folder.write(name, content)
+            folder = self.folder.as_lasting_as(scratch)
+            if not folder.exists(name) or folder.size(name) != content.size:
+                folder.write(name, content)
             files.append(StagedFile(name, rows.num_rows, content.size, values, stats))
         return Receipt(batch, part, tuple(files))
 
     def commit(self, batch: int, receipts: Sequence[Receipt], scratch: Folder) -> None:
         if not receipts:
             return
-        known = writer(scratch)
-        app = f"penstock-{known.token}"
+        known, app = writer(scratch), _application(scratch)
         # The log's record of when a file was made; nothing is computed from it.
         now = time.time_ns() // 1_000_000
         actions: list[AddAction | RemoveAction] = [
@@ -129,11 +133,11 @@ class DeltaTarget:
             try:
                 table = _current(self.folder.path)
                 last = table.transaction_version(app)
-                if last is not None and last >= batch:
-                    return
-                table.create_write_transaction(
-                    actions, "append", table.schema(), list(self.partition_by), commit_properties=transaction
-                )
+                if last is None or last < batch:
+                    table.create_write_transaction(
+                        actions, "append", table.schema(), list(self.partition_by), commit_properties=transaction
+                    )
+                self._make_last(table, scratch)
                 return
             except CommitFailedError as failure:
                 # Someone changed the table meanwhile: perhaps another life of this run, with this batch. Look again.
@@ -143,6 +147,23 @@ class DeltaTarget:
             except _FAILURES as failure:
                 _open.cache_clear()
                 raise self._failed(batch, known.output, failure) from failure
+
+    def last_committed(self, scratch: Folder) -> int:
+        try:
+            last = _current(self.folder.path).transaction_version(_application(scratch))
+        except _FAILURES as failure:
+            raise WorldError(f"cannot open the Delta table {self.folder.path}", found=_reason(failure)) from failure
+        return -1 if last is None else int(last)
+
+    def _make_last(self, table: deltalake.DeltaTable, scratch: Folder) -> None:
+        """Bring the log to the disk, as far as it says that the batch is there: Delta itself leaves that to chance."""
+        local = self.folder.local()
+        if scratch.lasting and local is not None:
+            Folder(f"{local}/_delta_log").sync(f"{table.version():020d}.json")
+
+    @property
+    def outside(self) -> bool:
+        return True
 
     def describe(self) -> str:
         by = f", partitioned by {', '.join(self.partition_by)}" if self.partition_by else ""
@@ -343,8 +364,17 @@ def _current(path: str) -> deltalake.DeltaTable:
     return table
 
 
-def delta(path: str, *, mode: Mode = "append", partition_by: str | Sequence[str] = ()) -> DeltaTarget:
-    """A Delta table, created if it is missing."""
+def _application(scratch: Folder) -> str:
+    """The name under which the table's log knows this output of this run."""
+    return f"penstock-{writer(scratch).token}"
+
+
+def delta(
+    path: str, *, mode: Mode = "append", partition_by: str | Sequence[str] = (), compact: int = COMPACT_EVERY
+) -> DeltaTarget:
+    """A Delta table, created if it is missing. Its small files are merged every `compact` transactions (0: never)."""
     check_mode(mode)
+    if compact < 0:
+        raise QueryError("a table is compacted every so many transactions, or never (0)", found=f"compact={compact}")
     columns = (partition_by,) if isinstance(partition_by, str) else tuple(partition_by)
-    return DeltaTarget(Folder(str(path)), mode, columns)
+    return DeltaTarget(Folder(str(path)), mode, columns, compact)

@@ -6,6 +6,8 @@ suffix hide what is staged from Spark, DuckDB, Arrow and our own file inputs. Ea
 one batch appear one after the other: who needs a batch to appear at once takes a Delta table.
 
 The token is drawn once for each checkpoint, so runs never overwrite each other's files, and a restart finds its own.
+`_committed-<token>-<batch>` says in the folder itself how far a run has come: files may be taken away, but if that is
+gone, the folder is not the one that the run has written to.
 With `mode="new"`, the first start of a checkpoint refuses a folder that already holds parts; with `mode="append"` it
 adds to them.
 """
@@ -23,6 +25,7 @@ import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
 
 from penstock.connectors.targets import (
+    Markers,
     Mode,
     Receipt,
     StagedFile,
@@ -30,9 +33,7 @@ from penstock.connectors.targets import (
     check_mode,
     check_writable,
     enrol,
-    is_committed,
     is_enrolled,
-    mark_committed,
     writer,
 )
 from penstock.errors import PenstockError, QueryError
@@ -91,30 +92,41 @@ class PartFolder:
                 check_fit(name, self.folder.path, schema, existing)
         except PenstockError as error:
             raise error.located(box=name) from error.__cause__
-        enrol(name, schema, scratch)
+        enrol(name, schema, scratch, self.describe())
 
     def stage(self, batch: int, part: int, table: pa.Table, scratch: Folder) -> Receipt | None:
         if table.num_rows == 0:
             return None
         name = f"part-{batch:08d}-{part:04d}-{writer(scratch).token}{self.parts.suffix}"
         content = self.parts.encode(table)
-        self.folder.child(_STAGING).write(name + _STAGED, *content)
+        self.folder.as_lasting_as(scratch).child(_STAGING).write(name + _STAGED, *content)
         size = sum(piece.size for piece in content)
         return Receipt(batch, part, (StagedFile(name, table.num_rows, size),))
 
     def commit(self, batch: int, receipts: Sequence[Receipt], scratch: Folder) -> None:
         if not receipts:
             return
-        staging = self.folder.child(_STAGING)
-        if not is_committed(batch, scratch):
+        folder, markers = self.folder.as_lasting_as(scratch), self._markers(scratch)
+        staging = folder.child(_STAGING)
+        if batch > markers.last():
             for name in (file.name for receipt in receipts for file in receipt.files):
-                staging.move(name + _STAGED, self.folder, name)
-            mark_committed(batch, scratch)
+                staging.move(name + _STAGED, folder, name)
+            markers.put(batch)
         # What is left of this run, up to this batch, was staged by a replay: a copy of what is visible already.
         mine = f"-{writer(scratch).token}{self.parts.suffix}{_STAGED}"
         for name in staging.names():
             if name.endswith(mine) and int(name.split("-")[1]) <= batch:
                 staging.delete(name)
+
+    @property
+    def outside(self) -> bool:
+        return True
+
+    def last_committed(self, scratch: Folder) -> int:
+        return self._markers(scratch).last()
+
+    def _markers(self, scratch: Folder) -> Markers:
+        return Markers(self.folder.as_lasting_as(scratch), f"_committed-{writer(scratch).token}-")
 
     def describe(self) -> str:
         return f"{self.parts.describe()} files in {self.folder.path}"

@@ -54,7 +54,7 @@ class FileJournal:
         folder, name = self._place()
         if not folder.exists(name):
             return []
-        lines = folder.read(name).to_pybytes().split(b"\n")
+        lines: list[bytes] = folder.read(name).to_pybytes().split(b"\n")
         sound = [_is_sound(line) for line in lines]
         whole = lines[: sound.index(False)]
         if len(whole) < len(lines) - 1 and any(sound[len(whole) :]):

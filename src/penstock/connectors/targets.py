@@ -6,31 +6,33 @@
 ```
 
 A batch may be staged again, with the same tuples, and committed again, after a crash between the target's commit and
-Spark's own. So names follow from (batch, part), and a target knows the last batch it has committed. `scratch` is a
-folder of the run's checkpoint that belongs to one output alone: what must survive a restart lies there, among it the
-*writer*, the identity under which the target knows this output of this run.
+Spark's own. So names follow from (batch, part), and a target knows the last batch it has committed. That lies at the
+target itself: when a run starts, what it says is compared with the run's own record, and a target that was deleted, or
+is ahead of a checkpoint that was restored from a copy, is noticed. `scratch` is a folder of the run's checkpoint that
+belongs to one output alone: what must survive a restart lies there, among it the *writer*, the identity under which the
+target knows this output of this run. It also says whether a power cut must be survived (`Folder.lasting`).
 """
 
 from __future__ import annotations
 
-import inspect
-import json
+import base64
 import uuid
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
-from typing import Any, Final, Literal, Protocol, cast
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Final, Literal, Protocol
 
 import pyarrow as pa
 
-from penstock.errors import InternalError, QueryError
+from penstock.errors import InternalError, QueryError, WorldError
 from penstock.storage.folder import Folder
+from penstock.storage.sealed import checksum, damaged, read_sealed, write_sealed
 
 Mode = Literal["new", "append"]
 """Whether a run may add to what others have written to the place before it started, or refuses to."""
 
 _WRITER: Final = "writer.json"
-_SCHEMA: Final = "schema.arrow"
-_COMMITTED: Final = "committed-"
+PART: Final = "part-"
+"""How the names of staged parts begin."""
 
 
 @dataclass(frozen=True)
@@ -42,6 +44,8 @@ class StagedFile:
     bytes: int
     partition: tuple[tuple[str, str | None], ...] = ()
     stats: str = ""
+    crc: int = 0
+    """The checksum of a file that the driver reads again."""
 
 
 @dataclass(frozen=True)
@@ -81,6 +85,10 @@ class Receipt:
 class Target(Protocol):
     """A declared place for the tuples of an output; frozen and picklable."""
 
+    @property
+    def outside(self) -> bool:
+        """Whether what is committed there lives apart from the checkpoint, so that a replay must be the same batch."""
+
     def check(self, name: str, schema: pa.Schema, scratch: Folder) -> None:
         """On the driver, whenever the run starts: enrol the output `name` in `scratch`, and refuse a place that
         cannot be written, or whose existing schema does not fit."""
@@ -90,6 +98,9 @@ class Target(Protocol):
 
     def commit(self, batch: int, receipts: Sequence[Receipt], scratch: Folder) -> None:
         """On the driver, in batch order: make the parts of a batch visible. A repeated call does nothing."""
+
+    def last_committed(self, scratch: Folder) -> int:
+        """On the driver, when a run starts: the last batch with tuples that is visible there; -1 if there is none."""
 
     def describe(self) -> str:
         """One phrase, for explain and status."""
@@ -103,7 +114,7 @@ class Writer:
     output: str
 
 
-def enrol(name: str, schema: pa.Schema, scratch: Folder) -> bool:
+def enrol(name: str, schema: pa.Schema, scratch: Folder, place: str = "") -> bool:
     """Give the output its writer, unless it has one; True on the first start of the checkpoint.
 
     The token is drawn, not derived from a path: a checkpoint that was deleted and begun anew at the same place is
@@ -111,8 +122,9 @@ def enrol(name: str, schema: pa.Schema, scratch: Folder) -> bool:
     """
     if is_enrolled(scratch):
         return False
-    scratch.write(_SCHEMA, schema.serialize())
-    scratch.write(_WRITER, json.dumps(asdict(Writer(uuid.uuid4().hex[:12], name))).encode())
+    shape = base64.b64encode(schema.serialize()).decode()
+    known = {**asdict(Writer(uuid.uuid4().hex[:12], name)), "schema": shape, "place": place, "since": -1}
+    write_sealed(scratch, _WRITER, known)
     return True
 
 
@@ -123,27 +135,65 @@ def is_enrolled(scratch: Folder) -> bool:
 
 def writer(scratch: Folder) -> Writer:
     """The identity that `enrol` gave."""
+    document = _enrolled(scratch)
+    return Writer(document["token"], document["output"])
+
+
+def enrolled_schema(scratch: Folder) -> pa.Schema:
+    """The schema of the output's tuples when it was enrolled."""
+    return pa.ipc.read_schema(pa.py_buffer(base64.b64decode(_enrolled(scratch)["schema"])))
+
+
+def enrolled_place(scratch: Folder) -> tuple[str, int]:
+    """Where the output goes, in words, and since which batch."""
+    known = _enrolled(scratch)
+    return known["place"], known["since"]
+
+
+def move_place(scratch: Folder, place: str, since: int) -> None:
+    """The output goes to another place from now on."""
+    write_sealed(scratch, _WRITER, {**_enrolled(scratch), "place": place, "since": since})
+
+
+def _enrolled(scratch: Folder) -> dict[str, Any]:
     if not is_enrolled(scratch):
         raise InternalError(f"the output of {scratch.path} was not checked before its first batch")
-    return Writer(**json.loads(scratch.read(_WRITER).to_pybytes()))
+    return read_sealed(scratch, _WRITER)
 
 
-def is_committed(batch: int, scratch: Folder) -> bool:
-    """Whether `mark_committed` has been called for this batch or a later one."""
-    return any(batch <= int(name.removeprefix(_COMMITTED)) for name in _markers(scratch))
+@dataclass(frozen=True)
+class Markers:
+    """Which batch was committed last, as files in a folder: the name tells the batch, the content that it is whole."""
 
+    folder: Folder
+    prefix: str = "committed-"
 
-def mark_committed(batch: int, scratch: Folder) -> None:
-    """Remember that everything up to this batch is visible."""
-    # A new name each time: replacing a file makes ext4 flush it, which took three times as long.
-    older = _markers(scratch)
-    scratch.write(f"{_COMMITTED}{batch:08d}")
-    for name in older:
-        scratch.delete(name)
+    def last(self) -> int:
+        """The last batch that was marked; -1 if there is none."""
+        return max((self._batch(name) for name in self._names()), default=-1)
 
+    def put(self, batch: int) -> None:
+        """Remember that everything up to this batch is visible."""
+        # A new name each time: replacing a file makes ext4 flush it, which took three times as long.
+        older = self._names()
+        write_sealed(self.folder, f"{self.prefix}{batch:08d}", {"batch": batch})
+        for name in older:
+            if name != f"{self.prefix}{batch:08d}":
+                self.folder.delete(name)
 
-def _markers(scratch: Folder) -> list[str]:
-    return [name for name in scratch.names() if name.startswith(_COMMITTED)]
+    def _names(self) -> list[str]:
+        return [name for name in self.folder.names() if name.startswith(self.prefix)]
+
+    def _batch(self, name: str) -> int:
+        batch = int(name.removeprefix(self.prefix))
+        try:
+            found = read_sealed(self.folder, name).get("batch")
+        except WorldError as error:
+            error.hint = f"if batch {batch} was delivered, write the marker again; if not, delete it"
+            raise
+        if found != batch:
+            raise damaged(f"{self.folder.path}/{name}", f"the marker of batch {found}")
+        return batch
 
 
 def check_mode(mode: str) -> None:
@@ -186,168 +236,21 @@ def stage_arrow(batch: int, part: int, table: pa.Table, scratch: Folder) -> Rece
     with pa.ipc.new_file(sink, table.schema) as file:
         file.write_table(table)
     content = sink.getvalue()
-    name = f"part-{batch:08d}-{part:04d}.arrow"
+    name = f"{PART}{batch:08d}-{part:04d}.arrow"
     scratch.write(name, content)
-    return Receipt(batch, part, (StagedFile(name, table.num_rows, content.size),))
+    return Receipt(batch, part, (StagedFile(name, table.num_rows, content.size, crc=checksum(content)),))
 
 
-def read_results(scratch: Folder, receipts: Sequence[Receipt]) -> pa.Table:
-    """The tuples behind the receipts, in order of (batch, part); mapped, not copied, from local files."""
-    schema = pa.ipc.read_schema(scratch.read(_SCHEMA))
-    ordered = sorted(receipts, key=lambda receipt: (receipt.batch, receipt.part))
-    names = [file.name for receipt in ordered for file in receipt.files]
-    return pa.concat_tables(
-        [schema.empty_table(), *(pa.ipc.open_file(scratch.read(name)).read_all() for name in names)]
-    )
-
-
-@dataclass(frozen=True)
-class Results:
-    """Keeps the tuples in the checkpoint, for `result[name]` and `run.read(name)`."""
-
-    def check(self, name: str, schema: pa.Schema, scratch: Folder) -> None:
-        if not enrol(name, schema, scratch):
-            check_fit(name, scratch.path, schema, pa.ipc.read_schema(scratch.read(_SCHEMA)))
-
-    def stage(self, batch: int, part: int, table: pa.Table, scratch: Folder) -> Receipt | None:
-        return stage_arrow(batch, part, table, scratch)
-
-    def commit(self, batch: int, receipts: Sequence[Receipt], scratch: Folder) -> None:
-        """Nothing to do: a part counts when the outlet's record of the batch lists its receipt."""
-
-    def describe(self) -> str:
-        return "kept as results"
-
-
-@dataclass(frozen=True)
-class Console:
-    """Prints the tuples of each batch on the driver. After a crash, the last batch may be printed again."""
-
-    limit: int = 20
-
-    def check(self, name: str, schema: pa.Schema, scratch: Folder) -> None:
-        enrol(name, schema, scratch)
-
-    def stage(self, batch: int, part: int, table: pa.Table, scratch: Folder) -> Receipt | None:
-        return stage_arrow(batch, part, table, scratch)
-
-    def commit(self, batch: int, receipts: Sequence[Receipt], scratch: Folder) -> None:
-        table = _pending(batch, receipts, scratch)
-        if table is not None:
-            self._print(f"{writer(scratch).output}, batch {batch}", table)
-        _settle(batch, receipts, scratch)
-
-    def _print(self, title: str, table: pa.Table) -> None:
-        from rich.console import Console as Terminal
-        from rich.table import Table as Grid
-        from rich.text import Text
-
-        grid = Grid()
-        for column in table.schema:
-            grid.add_column(Text(column.name), justify="right" if _is_number(column.type) else "left")
-        for row in zip(*(column.to_pylist() for column in table.slice(0, self.limit).columns), strict=True):
-            grid.add_row(*(Text("NULL" if value is None else str(value)) for value in row))
-        more = table.num_rows - self.limit
-        Terminal(highlight=False).print(
-            Text(title), grid, *([f"and {more:,} more tuples"] if more > 0 else []), sep="\n"
+def read_staged(scratch: Folder, name: str, size: int, crc: int) -> pa.Table:
+    """A part that was staged in scratch; mapped, not copied, from a local file."""
+    place = f"{scratch.path}/{name}"
+    if not scratch.exists(name):
+        raise WorldError(
+            f"{place} is missing",
+            expected="every part of the results that are kept",
+            hint="restore the checkpoint from a copy, or start with another one",
         )
-
-    def describe(self) -> str:
-        return "the console"
-
-
-Consumer = Callable[[pa.Table], object] | Callable[[pa.Table, int], object]
-
-
-@dataclass(frozen=True)
-class Callback:
-    """Calls a function with the tuples of each batch, on the driver, in the process that started the run.
-
-    At least once: if the process dies between the call and the end of the batch, the batch comes again, with the same
-    tuples and the same number. A function that must not act twice takes the batch as its second argument.
-    """
-
-    function: Consumer | None = field(compare=False)
-    takes_batch: bool = False
-
-    def check(self, name: str, schema: pa.Schema, scratch: Folder) -> None:
-        enrol(name, schema, scratch)
-
-    def stage(self, batch: int, part: int, table: pa.Table, scratch: Folder) -> Receipt | None:
-        return stage_arrow(batch, part, table, scratch)
-
-    def commit(self, batch: int, receipts: Sequence[Receipt], scratch: Folder) -> None:
-        function = cast(Callable[..., object], self.function)
-        if function is None:
-            raise InternalError("a callback was committed on a worker, where its function is not known")
-        table = _pending(batch, receipts, scratch)
-        if table is not None:
-            try:
-                function(*((table, batch) if self.takes_batch else (table,)))
-            except Exception as failure:
-                raise QueryError(
-                    f"the callback failed on batch {batch} ({table.num_rows:,} tuples)",
-                    box=writer(scratch).output,
-                    found=f"{type(failure).__name__}: {failure}",
-                    hint="the batch is delivered again when the run restarts from its checkpoint",
-                ) from failure
-        _settle(batch, receipts, scratch)
-
-    def describe(self) -> str:
-        return f"callback {getattr(self.function, '__qualname__', self.function)}"
-
-    def __reduce__(self) -> tuple[object, ...]:
-        # Workers only stage, so the function (a closure over a socket, a lock, a list) stays in the user's process.
-        return (Callback, (None, self.takes_batch))
-
-
-def _pending(batch: int, receipts: Sequence[Receipt], scratch: Folder) -> pa.Table | None:
-    """The tuples of a batch on the driver; None if there are none, or they were delivered before."""
-    return None if not receipts or is_committed(batch, scratch) else read_results(scratch, receipts)
-
-
-def _settle(batch: int, receipts: Sequence[Receipt], scratch: Folder) -> None:
-    """The batch is delivered: remember it, and clear what carried it here."""
-    if receipts and not is_committed(batch, scratch):
-        mark_committed(batch, scratch)
-    for name in (file.name for receipt in receipts for file in receipt.files):
-        scratch.delete(name)
-
-
-def _is_number(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind))
-
-
-def console(limit: int = 20) -> Console:
-    """Print the tuples of each batch, at most `limit` of them."""
-    if limit < 1:
-        raise QueryError("a console shows at least one tuple", found=f"limit={limit}")
-    return Console(limit)
-
-
-def callback(function: Consumer) -> Callback:
-    """Call `function(table)` or `function(table, batch)` once for each batch that has tuples."""
-    if not callable(function):
-        raise QueryError("a callback must be callable", found=type(function).__name__)
-    return Callback(function, _takes_batch(function))
-
-
-def _takes_batch(function: Consumer) -> bool:
-    """Whether the function wants the batch: a second argument that it requires, or calls `batch`, or takes as *args."""
-    try:
-        parameters = list(inspect.signature(function).parameters.values())
-    except (TypeError, ValueError):  # some builtins tell nothing about themselves
-        return False
-    positional = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
-    several = any(p.kind == p.VAR_POSITIONAL for p in parameters)
-    required = [
-        p for p in parameters if p.default is p.empty and p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)
-    ]
-    keywords = [p for p in parameters if p.default is p.empty and p.kind == p.KEYWORD_ONLY]
-    if len(required) > 2 or keywords or not (positional or several):
-        raise QueryError(
-            "a callback takes a table, and the batch if it wants it",
-            expected="function(table) or function(table, batch)",
-            found=f"{getattr(function, '__name__', function)}{inspect.signature(function)}",
-        )
-    return len(required) == 2 or several or (len(positional) > 1 and positional[1].name == "batch")
+    content = scratch.read(name)
+    if content.size != size or checksum(content) != crc:
+        raise damaged(place, f"{content.size} bytes that do not fit the checksum of the {size} that were written")
+    return pa.ipc.open_file(content).read_all()

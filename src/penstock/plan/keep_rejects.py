@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from penstock.algebra.box import Output, Port, Source
-from penstock.connectors.targets import Results
+from penstock.connectors.results import Results
 from penstock.plan.plan import Plan
 
 

@@ -2,11 +2,15 @@
 
 The outlet posts it when a batch is committed; the intake reads it when it plans the next one, and so do `status()`,
 `progress()` and the summary of a run. Record n follows from record n - 1 and the notes of batch n alone.
+
+A record carries the offset of its batch, so that the engine's own log of offsets can be made anew from the board. Where
+a batch is about to show outside of the checkpoint, its offset is posted before that, by itself: from then on the batch
+can only be done again as it was planned.
 """
 
 from __future__ import annotations
 
-import json
+import contextlib
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final
@@ -14,11 +18,14 @@ from typing import Any, Final
 from penstock.algebra.box import Source
 from penstock.algebra.hidden import ENDED
 from penstock.algebra.ticks import BEGINNING, END
+from penstock.errors import WorldError
 from penstock.progress.extremes import Extremes
 from penstock.runtime.traces import Trace
 from penstock.storage.folder import Folder
+from penstock.storage.sealed import read_sealed, write_sealed
 
 _SUFFIX: Final = ".json"
+_OFFSET: Final = ".offset"
 KEEP_RECORDS: Final = 16
 """Records kept behind the newest: a replay asks for the one before the batch, people look at a few more."""
 
@@ -109,6 +116,14 @@ class Record:
     """Which part of the input of a box is furthest behind, in words."""
     traces: list[Trace] = field(default_factory=list)
     """What was said in this batch in the place of silent inputs, and its way."""
+    epoch: int = 0
+    """Which holder of the checkpoint posted it."""
+    offset: str = ""
+    """The offset of the batch, as the engine's log has it."""
+    digest: str = ""
+    """What the intake's part of that offset comes to: state that was made for another one does not fit."""
+    committed: dict[str, int] = field(default_factory=dict)
+    """The last batch in which tuples left by each output."""
 
     @property
     def ended(self) -> bool:
@@ -140,6 +155,10 @@ class Record:
             document.get("began", 0),
             document.get("behind", {}),
             [Trace.from_json(trace) for trace in document.get("traces", ())],
+            document["epoch"],
+            document["offset"],
+            document["digest"],
+            document["committed"],
         )
 
 
@@ -150,16 +169,49 @@ class Board:
         self._folder = folder
 
     def post(self, record: Record) -> None:
-        self._folder.write(_file(record.batch), json.dumps(record.to_json()).encode())
+        write_sealed(self._folder, _file(record.batch), record.to_json())
         old = record.batch - KEEP_RECORDS
         if old >= 0:
             self._folder.delete(_file(old))
+            self._folder.delete(_file(old, _OFFSET))
+
+    def post_offset(self, batch: int, offset: str) -> None:
+        """Say how a batch was planned, before it shows anywhere."""
+        name = _file(batch, _OFFSET)
+        if not self._folder.exists(name):
+            write_sealed(self._folder, name, {"batch": batch, "offset": offset})
+        elif self.offset(batch) != offset:
+            raise WorldError(
+                f"batch {batch} was planned in another way before, and may have shown outside",
+                expected=str(self.offset(batch)),
+                found=offset,
+                hint="start the run again: it does the batch as it was planned first",
+            )
+
+    def offset(self, batch: int) -> str | None:
+        """How a batch was planned, if anything says so: posted by itself, or in the record of the batch."""
+        if self._folder.exists(_file(batch, _OFFSET)):
+            return str(read_sealed(self._folder, _file(batch, _OFFSET))["offset"])
+        return self.at(batch).offset if self._folder.exists(_file(batch)) else None
+
+    def keep_plan(self, batch: int, offset: str) -> None:
+        """Say how a batch was planned that is to be done again, whatever is left of what was said before."""
+        with contextlib.suppress(WorldError):
+            if self._folder.exists(_file(batch, _OFFSET)) and self.offset(batch) == offset:
+                return
+        write_sealed(self._folder, _file(batch, _OFFSET), {"batch": batch, "offset": offset})
+
+    def forget_after(self, batch: int) -> None:
+        """Take back the records behind a batch to which a run has gone back."""
+        for later in self.batches():
+            if later > batch:
+                self._folder.delete(_file(later))
 
     def at(self, batch: int) -> Record:
         """The record after a batch; an empty one before the first."""
         if batch < 0:
             return Record()
-        return Record.from_json(json.loads(self._folder.read(_file(batch)).to_pybytes()))
+        return Record.from_json(read_sealed(self._folder, _file(batch)))
 
     def latest(self) -> Record:
         return self.at(self.newest())
@@ -172,8 +224,18 @@ class Board:
 
     def newest(self) -> int:
         """The last batch that was posted; -1 before the first."""
-        numbers = [int(n.removesuffix(_SUFFIX)) for n in self._folder.names() if n.endswith(_SUFFIX)]
-        return max(numbers, default=-1)
+        return max(self.batches(), default=-1)
+
+    def batches(self) -> list[int]:
+        """The batches of which there are records, oldest first."""
+        return sorted(self._numbers(_SUFFIX))
+
+    def planned(self) -> list[int]:
+        """The batches that are known to have been planned, but have no record."""
+        return sorted(self._numbers(_OFFSET) - self._numbers(_SUFFIX))
+
+    def _numbers(self, suffix: str) -> set[int]:
+        return {int(name.removesuffix(suffix)) for name in self._folder.names() if name.endswith(suffix)}
 
 
 def source_marks(source: Source, shards: Mapping[str, Extremes]) -> dict[str, int]:
@@ -191,5 +253,5 @@ def source_marks(source: Source, shards: Mapping[str, Extremes]) -> dict[str, in
     return {**marks, ENDED: END if ended else BEGINNING}
 
 
-def _file(batch: int) -> str:
-    return f"{batch:08d}{_SUFFIX}"
+def _file(batch: int, suffix: str = _SUFFIX) -> str:
+    return f"{batch:08d}{suffix}"

@@ -14,3 +14,7 @@ class Control:
     """The clock reading of the batch, in microseconds since the epoch: when its tuples arrived."""
     tables: Mapping[str, str] = field(default_factory=dict)
     """The version of every static table, by the name of its box."""
+    start: str = ""
+    """What the offset before this batch comes to; nothing where the intake has no part in the batch."""
+    end: str = ""
+    """What the offset of this batch comes to."""

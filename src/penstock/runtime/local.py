@@ -5,14 +5,15 @@ For unit tests, property tests and stepping; batches run one after the other whe
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 
+from penstock.errors import QueryError
 from penstock.runtime.board import Board, Record
 from penstock.runtime.intake import read_assignment
 from penstock.runtime.job import Job
+from penstock.runtime.offsets import Offset, intake_offset, is_local, offset_text
 from penstock.runtime.outlet import Outlet
-from penstock.runtime.planner import Offset, Planner
+from penstock.runtime.planner import Planner
 from penstock.runtime.result import Result
 from penstock.runtime.stage import run_stage
 from penstock.runtime.train import Row, from_batches, to_batch
@@ -25,8 +26,8 @@ class LocalExecutor:
         self._job = job
         self._planner = Planner(job)
         self._outlet = Outlet(job)
-        self._offsets = job.checkpoint.child("local")
-        self._batch = Board(job.board).newest() + 1
+        self._board = Board(job.board)
+        self._batch = self._board.newest() + 1
 
     def step(self) -> Record | None:
         """Run one batch; None when no input has anything new."""
@@ -36,23 +37,28 @@ class LocalExecutor:
         end = self._offset(batch) or self._planner.latest(start)
         if end == start:
             return None
-        self._offsets.write(str(batch), json.dumps(end).encode())
+        self._board.post_offset(batch, offset_text(end))
         rows = [r for a in self._planner.assignments(start, end) for r in read_assignment(job, a, batch)]
         for stage in range(1, job.plan.stages + 1):
             # Through the row format, as on Spark: what does not survive it must fail here too.
             arrived = list(from_batches(to_batch(r) for r in rows))
             rows = [r for b in range(job.settings.buckets) for r in run_stage(job, stage, b, batch, _of(arrived, b))]
-        record = self._outlet.commit(batch, rows)
-        self._offsets.delete(str(batch - 1))
+        record = self._outlet.commit(batch, rows, offset_text(end))
         self._batch = batch + 1
         return record
 
     def _offset(self, batch: int) -> Offset | None:
-        known = self._offsets.exists(str(batch))
-        return json.loads(self._offsets.read(str(batch)).to_pybytes()) if known else None
+        text = self._board.offset(batch) if batch >= 0 else None
+        if text is not None and not is_local(text):
+            raise QueryError(
+                f"the checkpoint {self._job.checkpoint.path} was made on Spark",
+                hint="go on with engine='spark', or start with another checkpoint",
+            )
+        return intake_offset(text) if text is not None else None
 
     def close(self) -> None:
         self._planner.close()
+        self._job.release()
 
 
 def run_locally(job: Job, on_batch: Callable[[Record], None] | None = None) -> Result:

@@ -1,14 +1,22 @@
 """The outlet: where a batch is committed, on the driver, in batch order.
 
 Workers have staged the tuples of every output and sent receipts; the outlet lets each target make them visible, and
-posts the board's record of the batch. Everything is keyed by the batch id and may be done again after a crash.
+posts the board's record of the batch. Everything is keyed by the batch id and may be done again after a crash. In this
+order, so that there is a way on from every moment in which the process, or the machine, can end:
+
+```
+ still the holder of the checkpoint? ─> offset ─> targets ─> kept results ─> record ─> (Spark writes its commit)
+```
+
+Up to the offset nothing of the batch is known outside, and it may be planned anew. From then on it is done again just
+as it was planned. With the record it is done; what Spark's own logs lack is made anew from the board.
 """
 
 from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from penstock.algebra.box import Marks
@@ -16,14 +24,14 @@ from penstock.algebra.group_marks import GroupMarks
 from penstock.algebra.hidden import visible
 from penstock.algebra.joint import shortest
 from penstock.algebra.ticks import BEGINNING
-from penstock.connectors.targets import Receipt, Results
+from penstock.connectors.results import KEEP_BYTES, KeptResults, Results
+from penstock.connectors.targets import Receipt
 from penstock.progress.extremes import NOTHING, Extremes
 from penstock.runtime.board import Board, BoxWork, InputCount, Need, Record, source_marks
 from penstock.runtime.job import Job
+from penstock.runtime.offsets import digest, intake_offset
 from penstock.runtime.traces import collect
 from penstock.runtime.train import Row
-
-PROGRESS_SUFFIX = ".progress.json"
 
 
 class Outlet:
@@ -33,10 +41,16 @@ class Outlet:
         self._job = job
         self._board = Board(job.board)
         self._last: Record | None = None
+        self._kept = {
+            output.name: KeptResults(job.scratch(output.name), _limit(job, output.target))
+            for output in job.plan.network.outputs
+            if isinstance(output.target, Results)
+        }
 
-    def commit(self, batch: int, rows: Iterable[Row]) -> Record:
-        """Make a batch visible and post its record."""
+    def commit(self, batch: int, rows: Iterable[Row], offset: str) -> Record:
+        """Make a batch visible and post its record; `offset` is the engine's text of how it was planned."""
         arrived = time.time_ns() // 1000
+        self._job.check_claim()
         notes = [row.header["content"] for row in sorted(rows, key=lambda r: str(r.header["from"]))]
         before = self._last if self._last is not None and self._last.batch == batch - 1 else self._board.at(batch - 1)
         receipts: dict[str, list[Receipt]] = {}
@@ -44,12 +58,15 @@ class Outlet:
             for piece in content["receipts"]:
                 for output, receipt in piece.items():
                     receipts.setdefault(output, []).append(Receipt.from_json(receipt))
+        if any(output.target.outside and receipts.get(output.name) for output in self._job.plan.network.outputs):
+            self._board.post_offset(batch, offset)
         for output in self._job.plan.network.outputs:
             self._job.commit_output(output, batch, receipts.get(output.name, []))
         record = self._record(batch, before, notes, receipts)
+        record.epoch, record.offset, record.digest = self._job.epoch, offset, digest(intake_offset(offset))
         commit = (arrived, time.time_ns() // 1000)
         record.traces = collect(self._job.plan.network, batch, record.now, notes, commit)
-        self._post_progress(before, record)
+        self._keep(before, record, receipts)
         self._board.post(record)
         self._last = record
         return record
@@ -82,6 +99,8 @@ class Outlet:
         for output in network.outputs:
             rows = sum(r.rows for r in receipts.get(output.name, []))
             record.outputs[output.name] = record.outputs.get(output.name, 0) + rows
+            if rows:
+                record.committed[output.name] = batch
         record.now = max((c["now"] for c in notes if "now" in c), default=before.now)
         record.began = before.began or record.now
         record.behind = {box: text for content in notes for box, text in content.get("behind", {}).items()}
@@ -118,16 +137,20 @@ class Outlet:
             for key, tick in sorted(found.items())
         ]
 
-    def _post_progress(self, before: Record, record: Record) -> None:
-        """Punctuation that leaves by an output whose tuples are kept, so that its elements can be listed in order."""
+    def _keep(self, before: Record, record: Record, receipts: Mapping[str, Sequence[Receipt]]) -> None:
+        """Tuples that are kept, and the punctuation that leaves behind them, so that elements are in order."""
         for output in self._job.plan.network.outputs:
-            port = output.inputs[0].name
-            marks = record.marks[port]
-            former = before.marks.get(port, {})
-            changed = {a: m for a, m in marks.items() if m > former.get(a, BEGINNING)}
-            if changed and isinstance(output.target, Results):
-                name = f"{record.batch:08d}{PROGRESS_SUFFIX}"
-                self._job.scratch(output.name).write(name, json.dumps(changed).encode())
+            if output.name in self._kept:
+                port = output.inputs[0].name
+                former = before.marks.get(port, {})
+                changed = {a: m for a, m in record.marks[port].items() if m > former.get(a, BEGINNING)}
+                self._kept[output.name].post(record.batch, receipts.get(output.name, []), changed)
+
+
+def _limit(job: Job, target: Results) -> int | None:
+    """How many bytes an output may keep: all that a run which ends by itself has made, unless told otherwise."""
+    bounded = all(source.connector.bounded for source in job.plan.network.sources)
+    return target.keep if target.keep is not None or bounded else KEEP_BYTES
 
 
 def _add(total: InputCount | BoxWork, more: dict[str, Any]) -> None:

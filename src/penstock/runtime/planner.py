@@ -17,17 +17,19 @@ from typing import Any
 
 from penstock.connectors.base import Feed, Split
 from penstock.connectors.journal import FileJournal
+from penstock.errors import WorldError
 from penstock.progress.extremes import NOTHING
 from penstock.runtime import traces
 from penstock.runtime.allotment import Allotment
-from penstock.runtime.board import Board, Issued
+from penstock.runtime.board import Board, Issued, Record
 from penstock.runtime.control import Control
 from penstock.runtime.job import Job
 from penstock.runtime.leaving import Leaving, Left, offset_part
+from penstock.runtime.offsets import Offset, digest, intake_offset
 from penstock.runtime.silence import Silence, Stated, merged
 from penstock.runtime.tables import TableKeeper
+from penstock.storage.sealed import RESTORE
 
-Offset = dict[str, Any]
 ONLY_SHARD = "0"
 _LOOK_SECONDS = 1.0
 """How often tables are looked at when nothing arrives here."""
@@ -76,6 +78,7 @@ class Planner:
         self._looks = any(getattr(s.connector, "planned_elsewhere", False) for s in job.plan.network.sources)
         self._looked = 0.0
         self._feeds: dict[str, Feed] = {}
+        self._planned = self._replays()
 
     def initial(self) -> Offset:
         inputs = {name: {"position": feed.start(), "ended": False} for name, feed in self._open().items()}
@@ -85,6 +88,8 @@ class Planner:
 
     def latest(self, start: Offset) -> Offset:
         """The offset of the next batch: `start` itself when no input has anything new."""
+        if self._planned and (again := self._planned.pop(digest(start), None)) is not None:
+            return again
         feeds = self._open()
         live = [name for name in feeds if not start["inputs"][name]["ended"]]
         if not live:
@@ -101,7 +106,7 @@ class Planner:
         changed = looked is not None and looked != start.get("tables", {})
         if not moved and not asked and not changed and not self._timed and not start.get("gone"):
             return start
-        record = self._board.latest()
+        record = self._record_before(start)
         if not record.shards:
             # Before the first batch only the declaration knows of shards: those that do not deliver are silent.
             record.shards = {name: dict.fromkeys(shards, NOTHING) for name, shards in start["shards"].items()}
@@ -139,6 +144,30 @@ class Planner:
             offset["began"] = since
         return {**kept, **offset, **tables, **silence}
 
+    def _replays(self) -> dict[str, Offset]:
+        """Batches that had been planned when a run went back behind them: by what the offset before them comes to."""
+        known = self._board
+        texts = {batch: (known.offset(batch - 1), known.offset(batch)) for batch in known.planned() if batch > 0}
+        return {
+            digest(intake_offset(before)): intake_offset(text) for before, text in texts.values() if before and text
+        }
+
+    def _record_before(self, start: Offset) -> Record:
+        """The board's record of the batch that ended at an offset: nothing else says what was stated up to there."""
+        newest, wanted = self._board.newest(), digest(start)
+        if newest < 0:
+            return Record()
+        record = self._board.at(newest)
+        if record.digest != wanted:
+            raise WorldError(
+                f"the board's last record, of batch {newest}, belongs to another offset than the next one starts from",
+                network=self._job.plan.network.name,
+                expected=f"the offset that comes to {wanted}",
+                found=f"one that comes to {record.digest}",
+                hint=RESTORE,
+            )
+        return record
+
     def _look_at_tables(self, start: Offset, now: int) -> dict[str, str] | None:
         """The versions of the tables, if inputs that are planned elsewhere may need them and it is time to look."""
         if not self._looks or (self._looked and time.monotonic() - self._looked < _LOOK_SECONDS):
@@ -164,7 +193,7 @@ class Planner:
                 }
                 ended[name] = tuple(sorted(known)) or (ONLY_SHARD,)
         issued = {name: Issued(**document) for name, document in end["issued"].items()}
-        control, firsts = Control(end["now"], end.get("tables", {})), [0]
+        control, firsts = Control(end["now"], end.get("tables", {}), digest(start), digest(end)), [0]
         for share in (shares := _share_out(splits, end["tasks"])):
             firsts.append(firsts[-1] + len(share))
         first, *others = (
@@ -182,7 +211,7 @@ class Planner:
             for source in self._job.plan.network.sources:
                 folder = self._job.journal(source.name)
                 folder.make()
-                journal = FileJournal(folder.child("journal.jsonl").path)
+                journal = FileJournal(folder.child("journal.jsonl").path, folder.lasting)
                 self._feeds[source.name] = source.connector.open(source.delivered, journal)
         return self._feeds
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-import json
 import math
 import time
 from collections.abc import Mapping
@@ -15,19 +14,16 @@ from penstock.algebra.box import Output, Port, Source
 from penstock.algebra.hidden import ARRIVED, is_hidden, visible
 from penstock.algebra.ticks import BEGINNING, END, from_ticks
 from penstock.connectors.memory import PunctuationElement, punctuation
-from penstock.connectors.targets import Receipt, Results, StagedFile, read_results
-from penstock.errors import QueryError
+from penstock.connectors.results import KeptBatch, KeptResults, Results
+from penstock.errors import QueryError, WorldError
 from penstock.plan.keep_rejects import errors_output, late_output
 from penstock.progress.idle import Span, span_ns
 from penstock.runtime.board import Board, Record
 from penstock.runtime.job import Job
 from penstock.runtime.leaving import request
-from penstock.runtime.outlet import PROGRESS_SUFFIX
 from penstock.runtime.overdue import Failure, failures
 from penstock.runtime.traces import Trace
 from penstock.runtime.waiting import Waiting, waiting
-
-_PART = "part-"
 
 
 class TupleElement(dict[str, Any]):
@@ -47,8 +43,12 @@ class Result:
 
     def __getitem__(self, output: str) -> pa.Table:
         """The tuples of an output, in emission order."""
-        kept = read_results(self._job.scratch(output), self._receipts(output, self._board.newest()))
-        return kept.drop_columns([ARRIVED])
+        kept = self._kept(output)
+        return kept.table(self._batches(output, kept)).drop_columns([ARRIVED])
+
+    def forgotten(self, output: str) -> int:
+        """How many of the oldest tuples of an output are no longer kept: see `pk.results(keep=...)`."""
+        return self._kept(output).forgotten()
 
     def late(self, name: str) -> pa.Table:
         """The late tuples of an input, or of a box that is defined on arrival order."""
@@ -68,16 +68,12 @@ class Result:
     def elements(self, output: str) -> list[TupleElement | PunctuationElement]:
         """Tuples (as dicts) and punctuation of an output as emitted; the end is punctuation at infinity."""
         box = self._output(output)
-        newest, scratch = self._board.newest(), self._job.scratch(output)
+        kept, schema = self._kept(output), box.schema(0)
         found: list[TupleElement | PunctuationElement] = []
-        for batch in range(newest + 1):
-            receipts = [r for r in self._receipts(output, newest) if r.batch == batch]
-            found += [TupleElement(row) for row in read_results(scratch, receipts).to_pylist()] if receipts else []
-            name = f"{batch:08d}{PROGRESS_SUFFIX}"
-            if scratch.exists(name):
-                marks = json.loads(scratch.read(name).to_pybytes())
-                schema = box.schema(0)
-                found.append(punctuation(**{a: _value(m, schema.field(a).type) for a, m in marks.items()}))
+        for batch in self._batches(output, kept):
+            found += [TupleElement(row) for row in kept.table([batch]).to_pylist()]
+            if batch.marks:
+                found.append(punctuation(**{a: _value(m, schema.field(a).type) for a, m in batch.marks.items()}))
         return found
 
     def record(self) -> Record:
@@ -128,20 +124,28 @@ class Result:
         """The names of the outputs whose tuples are kept."""
         return [o.name for o in self._job.plan.network.outputs if isinstance(o.target, Results) and "!" not in o.name]
 
-    def _receipts(self, output: str, newest: int) -> list[Receipt]:
-        """What was staged up to the last committed batch; what a batch in flight has staged does not count yet."""
+    def _kept(self, output: str) -> KeptResults:
         target = self._output(output).target
         if not isinstance(target, Results):
             raise QueryError(
                 f"the tuples of output '{output}' are not kept: they go to {target.describe()}",
                 hint="read them there, or declare the output without to=",
             )
-        found = []
-        for name in self._job.scratch(output).names():
-            if name.startswith(_PART):
-                batch, part = (int(n) for n in name.removeprefix(_PART).split(".")[0].split("-"))
-                if batch <= newest:
-                    found.append(Receipt(batch, part, (StagedFile(name, 0, 0),)))
+        return KeptResults(self._job.scratch(output))
+
+    def _batches(self, output: str, kept: KeptResults) -> list[KeptBatch]:
+        """What was left up to the last committed batch; what a batch in flight has left does not count yet."""
+        record = self._board.latest()
+        found = kept.batches(record.batch)
+        rows, wanted = kept.forgotten() + sum(batch.rows for batch in found), record.outputs.get(output, 0)
+        if rows < wanted:
+            raise WorldError(
+                f"results of output '{output}' are missing in {self._job.scratch(output).path}",
+                network=self._job.plan.network.name,
+                expected=f"{wanted:,} tuples up to batch {record.batch}",
+                found=f"{rows:,}",
+                hint="restore the checkpoint from a copy, or run the network again with another one",
+            )
         return found
 
     def _output(self, name: str) -> Output:

@@ -8,6 +8,10 @@ from penstock.errors import QueryError
 from penstock.plan.plan import Plan
 
 TRAIN_BYTES = 512 * 1024 * 1024
+POWER = "power"
+PROCESS = "process"
+DURABILITIES = (POWER, PROCESS)
+"""What a committed batch survives: the end of the machine, or only that of the process."""
 
 
 @dataclass(frozen=True)
@@ -22,11 +26,17 @@ class Settings:
     train_bytes: int = TRAIN_BYTES
     buckets: int = 0
     tasks: int = 0
+    durability: str = POWER
 
     def __post_init__(self) -> None:
         for name, least in (("train_rows", 1), ("train_bytes", 1), ("buckets", 0), ("tasks", 0)):
             if (given := getattr(self, name)) is not None and given < least:
                 raise QueryError(f"{name} must be at least {max(1, least)}", found=str(given))
+
+        if self.durability not in DURABILITIES:
+            raise QueryError(
+                f"unknown durability {self.durability!r}", expected=f"one of {', '.join(map(repr, DURABILITIES))}"
+            )
 
     def resolved(self, plan: Plan, cores: int) -> Settings:
         """One task for each core, and as many buckets where there are groups to share out."""

@@ -13,6 +13,7 @@ from typing import Any
 
 from penstock.algebra.box import Box, Marks
 from penstock.algebra.ticks import BEGINNING, END
+from penstock.errors import WorldError
 from penstock.progress.extremes import NOTHING, Extremes
 from penstock.runtime.board import source_marks
 from penstock.runtime.control import Control
@@ -20,6 +21,7 @@ from penstock.runtime.job import Job, part_number
 from penstock.runtime.superbox import Superbox
 from penstock.runtime.tables import tables_of
 from penstock.runtime.train import OUTLET, Row, note, trains
+from penstock.storage.sealed import RESTORE
 from penstock.storage.state import State
 
 
@@ -49,6 +51,7 @@ def run_stage(job: Job, stage: int, bucket: int, batch: int, rows: Iterable[Row]
         )
     yield from _progress_notes(job, stage, bucket, sender, state.memo, marks)
     receipts = job.stage_outputs(batch, part_number(stage, bucket), superbox.leaving, control.now)
+    job.check_claim()
     state.save()
     content = {
         "boxes": {name: asdict(w) for name, w in superbox.work.items()},
@@ -69,6 +72,15 @@ def _control(memo: dict[str, Any], notes: list[Row]) -> Control:
     """What the intake says of this batch; its tables stay as they were when it says nothing."""
     said = [row.header["content"]["control"] for row in notes if "control" in row.header["content"]]
     for each in said:
+        if each["start"] and memo.get("offset", each["start"]) != each["start"]:
+            raise WorldError(
+                "the state of a stage was made for another plan of the batch before this one",
+                expected=f"the offset that comes to {each['start']}",
+                found=f"one that comes to {memo['offset']}",
+                hint=RESTORE,
+            )
+        if each["end"]:
+            memo["offset"] = each["end"]
         memo["now"] = max(each["now"], memo.get("now", 0))
         memo["tables"] = {**memo.get("tables", {}), **each["tables"]}
     return Control(memo.get("now", 0), memo.get("tables", {}))

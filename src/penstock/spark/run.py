@@ -11,6 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 from pyspark.errors.exceptions.captured import StreamingQueryException
+from pyspark.sql.streaming.query import StreamingQuery
 
 from penstock.errors import InternalError, PenstockError
 from penstock.progress.idle import Span
@@ -19,6 +20,7 @@ from penstock.runtime.job import Job
 from penstock.runtime.outlet import Outlet
 from penstock.runtime.overdue import Failure
 from penstock.runtime.result import Result
+from penstock.runtime.spark_log import SparkLog
 from penstock.runtime.traces import Trace
 from penstock.runtime.train import Row
 from penstock.runtime.waiting import Waiting
@@ -42,9 +44,16 @@ class Run:
         self._on_batch = on_batch
         self._failure: BaseException | None = None
         self._changed = threading.Condition()
-        self._outlet = Outlet(job)
         self._began = time.time_ns() // 1000
-        self._query = start_query(get_session(master), job, to_the_end=to_the_end, commit=self._commit)
+        try:
+            self._outlet = Outlet(job)
+            self._log = SparkLog(job.spark)
+            self._log.follow(Board(job.board))
+            self._query = start_query(get_session(master), job, to_the_end=to_the_end, commit=self._commit)
+        except BaseException:
+            job.release()
+            raise
+        threading.Thread(target=_release_at_end, args=(self._query, job), daemon=True).start()
 
     @property
     def result(self) -> Result:
@@ -62,6 +71,7 @@ class Run:
     def stop(self) -> Result:
         """Stop cleanly: a batch that is under way is finished or done again after a restart."""
         self._query.stop()
+        self._job.release()
         self._raise_failure()
         return self.result
 
@@ -69,8 +79,11 @@ class Run:
         """Wait until the run ends by itself; whether it has. An error of the run is raised here."""
         with contextlib.suppress(StreamingQueryException):
             self._query.awaitTermination(None if seconds is None else max(1, round(seconds)))
+        over = not self._query.isActive
+        if over:
+            self._job.release()
         self._raise_failure()
-        return not self._query.isActive
+        return over
 
     def wait_for(self, condition: Callable[[Record], bool], seconds: float = 60.0) -> Record:
         """Wait until the board's latest record satisfies a condition."""
@@ -89,7 +102,8 @@ class Run:
         """How the run stands: state, batches, and what every input, box and output has counted."""
         record = Board(self._job.board).latest()
         state = "running" if self._query.isActive else ("failed" if self._query.exception() is not None else "stopped")
-        return {"state": state, "batch": record.batch, **record.to_json()}
+        shown = {key: value for key, value in record.to_json().items() if key not in ("offset", "digest")}
+        return {"state": state, "batch": record.batch, **shown}
 
     def batches(self) -> list[dict[str, Any]]:
         """Spark's own account of the last batches: id, rows, and the duration of each phase in milliseconds."""
@@ -121,7 +135,10 @@ class Run:
 
     def _commit(self, batch: int, notes: Iterable[Row]) -> None:
         try:
-            record = self._outlet.commit(batch, notes)
+            offset = self._log.offset(batch)
+            if offset is None:
+                raise InternalError(f"Spark runs batch {batch}, but its log does not say how it was planned")
+            record = self._outlet.commit(batch, notes, offset)
             with self._changed:
                 self._changed.notify_all()
             if self._on_batch is not None:
@@ -141,6 +158,14 @@ class Run:
         if ours is not None:
             raise ours from None
         raise InternalError(f"Spark ended the run: {failure}", network=self._job.plan.network.name) from failure
+
+
+def _release_at_end(query: StreamingQuery, job: Job) -> None:
+    """Give the checkpoint free when the query has ended, whoever waits for it or does not."""
+    # The JVM may be gone, with all that it ran; a query that failed says so to those who wait for it.
+    with contextlib.suppress(Exception):
+        query.awaitTermination()
+    job.release()
 
 
 def run_to_end(job: Job, *, master: str | None = None, on_batch: Callable[[Record], None] | None = None) -> Result:

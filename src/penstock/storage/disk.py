@@ -64,6 +64,9 @@ class Disk(Protocol):
     def move(self, path: str, to: str, *, lasting: bool) -> None:
         """Rename a file, replacing what is there. The folder of `to` must exist."""
 
+    def sync(self, path: str) -> None:
+        """Bring a file that somebody else wrote to the disk, with its name."""
+
     def delete(self, path: str) -> None:
         """Delete a file, or a folder with all that is inside; fine if it is gone."""
 
@@ -143,6 +146,14 @@ class LocalDisk:
         if lasting:
             _sync_folder(os.path.dirname(to))
 
+    def sync(self, path: str) -> None:
+        handle = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+        _sync_folder(os.path.dirname(path))
+
     def delete(self, path: str) -> None:
         try:
             os.unlink(path)
@@ -196,6 +207,9 @@ class ArrowDisk:
 
     def move(self, path: str, to: str, *, lasting: bool) -> None:
         self.files.move(path, to)
+
+    def sync(self, path: str) -> None:
+        """It lasts already."""
 
     def delete(self, path: str) -> None:
         kind = self.files.get_file_info(path).type

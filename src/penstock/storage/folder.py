@@ -134,6 +134,12 @@ class Folder:
             to.make()
         disk.move(f"{path}/{name}", f"{target}/{new}", lasting=to.lasting)
 
+    def sync(self, name: str) -> None:
+        """Bring a file that somebody else wrote to the disk, with its name."""
+        with self._explained("sync the file", name):
+            disk, path = disk_of(self.path)
+            disk.sync(f"{path}/{name}")
+
     def delete(self, name: str) -> None:
         """Delete a file, or a folder with all that is inside; fine if it is gone."""
         with self._explained("delete the file", name):

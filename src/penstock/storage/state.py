@@ -12,7 +12,7 @@ too many old files it is cut as a snapshot: live chunks are copied, and it refer
 
 Every chunk and every manifest has a checksum, and a file that is cut short or changed is refused by name. The last
 `KEPT_VERSIONS` versions can be opened: a run whose newest version turns out to be damaged goes back to the one before.
-Files that none of them refers to are deleted, but never anything newer: a late attempt of an older batch may be at work.
+Files that none of them refers to are deleted, but never a newer one: a late attempt of an older batch may be at work.
 """
 
 from __future__ import annotations

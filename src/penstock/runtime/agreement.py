@@ -1,0 +1,158 @@
+"""Before a run goes on: do all pieces of its checkpoint, and its outputs, speak of the same batch?
+
+The board's records, the state of every bucket, the kept results, Spark's own logs and what each target says of itself
+are compared. The run goes back to the last batch that is whole on all sides, and does those behind it again, just as
+they were planned: processing is deterministic, so that repairs whatever was lost or damaged. What replay cannot repair
+is refused, with what was found.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from concurrent.futures import ThreadPoolExecutor
+
+from penstock.algebra.box import Output
+from penstock.connectors.results import SETTLED, KeptResults, Results
+from penstock.connectors.targets import enrolled_place, is_enrolled, move_place
+from penstock.errors import WorldError
+from penstock.runtime.board import Board, Record
+from penstock.runtime.job import Job
+from penstock.runtime.spark_log import SparkLog
+from penstock.storage.folder import Folder
+from penstock.storage.sealed import damaged
+from penstock.storage.state import State, forget_after
+
+_READERS = 8
+"""Buckets whose state is read at a time."""
+_ANOTHER = "restore what belongs together from copies of the same time, or start with another checkpoint"
+
+
+def last_epoch(checkpoint: Folder) -> int:
+    """The epoch of the last record that can be read; 0 if there is none."""
+    board = Board(checkpoint.child("board"))
+    for batch in reversed(board.batches()):
+        with contextlib.suppress(WorldError):
+            return board.at(batch).epoch
+    return 0
+
+
+def agree(job: Job) -> None:
+    """Make all pieces be of one batch, or refuse."""
+    board, log = Board(job.board), SparkLog(job.spark)
+    posted = board.batches()
+    begun = max([*posted, *board.planned(), log.committed()], default=-1)
+    whole, found = _last_whole(job, board, posted)
+    if whole < begun:
+        _secure_plans(job, board, log, whole, begun, found)
+    board.forget_after(whole)
+    for stage in range(1, job.plan.stages + 1):
+        for bucket in range(job.settings.buckets):
+            forget_after(job.state(stage, bucket), whole)
+    for output in job.plan.network.outputs:
+        if isinstance(output.target, Results):
+            KeptResults(job.scratch(output.name)).forget_after(whole)
+    _check_targets(job, board, whole)
+
+
+def _last_whole(job: Job, board: Board, posted: list[int]) -> tuple[int, WorldError | None]:
+    """The last batch that is whole on all sides, and what is wrong with the newest if that is another one."""
+    first: WorldError | None = None
+    for batch in reversed(posted):
+        try:
+            _check_whole(job, board.at(batch))
+            return batch, first
+        except WorldError as error:
+            first = first or error
+    if posted and posted[0] > 0:
+        assert first is not None
+        raise WorldError(
+            f"the checkpoint {job.checkpoint.path} cannot be gone on with: none of its last batches is whole",
+            network=job.plan.network.name,
+            found=str(first),
+            hint=_ANOTHER,
+        )
+    return -1, first
+
+
+def _check_whole(job: Job, record: Record) -> None:
+    """Refuse a batch of which something is missing or damaged."""
+    places = [
+        job.state(stage, bucket) for stage in range(1, job.plan.stages + 1) for bucket in range(job.settings.buckets)
+    ]
+    with ThreadPoolExecutor(min(len(places), _READERS) or 1) as pool:
+        list(pool.map(lambda folder: _check_state(folder, record), places))
+    for output in job.plan.network.outputs:
+        if isinstance(output.target, Results):
+            _check_kept(KeptResults(job.scratch(output.name)), job.scratch(output.name), output, record)
+
+
+def _check_state(folder: Folder, record: Record) -> None:
+    state = State(folder, record.batch + 1)
+    state.verify()
+    if state.memo.get("offset", record.digest) != record.digest:
+        raise damaged(folder.path, f"the state of another plan of batch {record.batch}")
+
+
+def _check_kept(kept: KeptResults, scratch: Folder, output: Output, record: Record) -> None:
+    batches = kept.batches(record.batch)
+    rows, wanted = kept.forgotten() + sum(batch.rows for batch in batches), record.outputs.get(output.name, 0)
+    if rows != wanted:
+        raise damaged(scratch.path, f"{rows:,} of the {wanted:,} tuples that output '{output.name}' has kept")
+    recent = [batch for batch in batches if batch.batch > record.batch - SETTLED]
+    kept.table(recent)
+    for piece in {piece for batch in batches for piece in batch.pieces}:
+        if not scratch.exists(piece.name) or scratch.size(piece.name) != piece.bytes:
+            raise damaged(f"{scratch.path}/{piece.name}", "a file that is gone or cut short")
+
+
+def _secure_plans(job: Job, board: Board, log: SparkLog, whole: int, begun: int, found: WorldError | None) -> None:
+    """Batches that are done again must be just those that were done: their plans are found, or the run refuses."""
+    elsewhere = any(getattr(s.connector, "planned_elsewhere", False) for s in job.plan.network.sources)
+    for batch in range(whole + 1, begun + 1):
+        plan: str | None = None
+        with contextlib.suppress(WorldError):
+            plan = board.offset(batch)
+        plan = plan if plan is not None else log.offset(batch)
+        if plan is None or (elsewhere and batch > whole + 1):
+            raise WorldError(
+                f"the checkpoint {job.checkpoint.path} cannot be gone on with: batch {batch} was done, but "
+                + ("nothing tells how it was planned" if plan is None else "Spark's inputs can go back one batch only"),
+                network=job.plan.network.name,
+                expected=f"every batch behind {whole}, the last that is whole, up to {begun}",
+                found=str(found) if found is not None else None,
+                hint=_ANOTHER,
+            )
+        board.keep_plan(batch, plan)
+
+
+def _check_targets(job: Job, board: Board, whole: int) -> None:
+    """Compare what every target outside of the checkpoint says of itself with what the run knows of it."""
+    record, planned = board.at(whole), board.planned()
+    for output in job.plan.network.outputs:
+        scratch, target = job.scratch(output.name), output.target
+        if not target.outside or not is_enrolled(scratch):
+            continue
+        place, since = enrolled_place(scratch)
+        if place != target.describe():
+            # An output may be sent elsewhere from now on: what has left went to the place that it had then.
+            move_place(scratch, target.describe(), whole)
+            continue
+        wanted = record.committed.get(output.name, -1)
+        last = target.last_committed(scratch)
+        if wanted > since and last < wanted:
+            raise _disagree(
+                job, output, f"tuples of batch {wanted}", last, "it was deleted, or restored from an older copy"
+            )
+        if last > max(wanted, since) and last not in planned:
+            raise _disagree(job, output, f"nothing behind batch {wanted}", last, "it is ahead of the checkpoint")
+
+
+def _disagree(job: Job, output: Output, expected: str, last: int, meaning: str) -> WorldError:
+    return WorldError(
+        f"{output.target.describe()} does not belong to the checkpoint {job.checkpoint.path} as it is: {meaning}",
+        network=job.plan.network.name,
+        box=output.name,
+        expected=expected,
+        found=f"batch {last} is the last of this run there" if last >= 0 else "nothing of this run there",
+        hint=_ANOTHER,
+    )

@@ -1,0 +1,99 @@
+"""Spark's own logs of a query, as files: `offsets/<batch>` says how a batch was planned, `commits/<batch>` that it is
+done.
+
+Spark writes them without syncing them, so a power cut may leave them empty, cut short or gone. Nothing depends on them
+alone: the board knows how every batch was planned. Before a query starts they are made to say what the board says.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Final
+
+from penstock.errors import QueryError
+from penstock.runtime.board import Board
+from penstock.runtime.offsets import is_local
+from penstock.storage.folder import Folder
+
+_OFFSETS: Final = "offsets"
+_COMMITS: Final = "commits"
+_METADATA: Final = "metadata"
+_NOTHING: Final = "-"
+"""What Spark writes for a source that has no offset yet."""
+
+
+class SparkLog:
+    """The logs of one query."""
+
+    def __init__(self, folder: Folder) -> None:
+        self._folder = folder
+
+    def offset(self, batch: int) -> str | None:
+        """How a batch was planned; None if the log does not say, or not whole."""
+        return self._read(_OFFSETS, batch, lines=3)
+
+    def committed(self) -> int:
+        """The last batch that Spark knows to be done; -1 if there is none."""
+        return max(self._batches(_COMMITS), default=-1)
+
+    def planned(self) -> int:
+        """The last batch that Spark knows to be planned; -1 if there is none."""
+        return max(self._batches(_OFFSETS), default=-1)
+
+    def follow(self, board: Board) -> None:
+        """Make the logs say what the board says: what is done, and what was begun and must be done as planned."""
+        newest = board.newest()
+        for batch in self._batches(_OFFSETS):
+            if batch > newest + 1:
+                self._delete(_OFFSETS, batch)
+        for batch in (newest, newest + 1):
+            known = board.offset(batch) if batch >= 0 else None
+            if known is not None and is_local(known):
+                raise QueryError(
+                    "the checkpoint was made by the local engine",
+                    hint="go on with engine='local', or start with another checkpoint",
+                )
+            if known is not None and self.offset(batch) != known:
+                self._delete(_OFFSETS, batch)
+                self._folder.child(_OFFSETS).write(str(batch), known.encode())
+            elif known is None and self.offset(batch) is None:
+                self._delete(_OFFSETS, batch)  # begun, but cut short before anything came of it
+            self._forget_checksum(_OFFSETS, str(batch))
+        for batch in self._batches(_COMMITS):
+            if batch > newest or (batch == newest and self._read(_COMMITS, batch, lines=2) is None):
+                self._delete(_COMMITS, batch)
+        self._forget_checksum(_COMMITS, str(newest))
+        self._mend_metadata()
+
+    def _mend_metadata(self) -> None:
+        """The name that Spark gave the query: it draws another one if this is gone."""
+        if self._folder.exists(_METADATA):
+            if not _are_documents([self._folder.read(_METADATA).to_pybytes().decode(errors="replace")]):
+                self._folder.delete(_METADATA)
+            self._forget_checksum("", _METADATA)
+
+    def _read(self, log: str, batch: int, *, lines: int) -> str | None:
+        folder = self._folder.child(log)
+        if not folder.exists(str(batch)):
+            return None
+        text: str = folder.read(str(batch)).to_pybytes().decode(errors="replace")
+        version, *documents = text.splitlines()
+        return text if len(documents) >= lines - 1 and version[:1] == "v" and _are_documents(documents) else None
+
+    def _batches(self, log: str) -> list[int]:
+        return [int(name) for name in self._folder.child(log).names() if name.isdigit()]
+
+    def _delete(self, log: str, batch: int) -> None:
+        self._folder.child(log).delete(str(batch))
+        self._forget_checksum(log, str(batch))
+
+    def _forget_checksum(self, log: str, name: str) -> None:
+        """Hadoop keeps a checksum beside each local file, which a power cut may have parted from it."""
+        (self._folder.child(log) if log else self._folder).delete(f".{name}.crc")
+
+
+def _are_documents(lines: list[str]) -> bool:
+    try:
+        return all(line == _NOTHING or isinstance(json.loads(line), dict) for line in lines)
+    except ValueError:
+        return False
