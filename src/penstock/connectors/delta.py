@@ -95,9 +95,11 @@ class DeltaTarget:
         try:
             stored = delta_schema(schema)
             self._check_partitions(stored)
-            check_writable(self.folder)
+            check_writable(self.folder.as_lasting_as(scratch))
             table = self._create_or_open(stored)
             self._check_table(name, table, stored, first=not is_enrolled(scratch))
+            if scratch.lasting:
+                self.folder.sync("_delta_log")
         except PenstockError as error:
             raise error.located(box=name) from error.__cause__
         enrol(name, schema, scratch, self.describe())

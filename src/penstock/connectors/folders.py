@@ -80,7 +80,7 @@ class PartFolder:
     def check(self, name: str, schema: pa.Schema, scratch: Folder) -> None:
         try:
             self.parts.check(schema)
-            check_writable(self.folder.child(_STAGING))
+            check_writable(self.folder.as_lasting_as(scratch).child(_STAGING))
             held = [file for file in self.folder.names() if self._is_part(file)]
             if held and not is_enrolled(scratch) and self.mode == "new":
                 raise QueryError(

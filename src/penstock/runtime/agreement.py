@@ -38,7 +38,7 @@ def last_epoch(checkpoint: Folder) -> int:
 
 def agree(job: Job) -> None:
     """Make all pieces be of one batch, or refuse."""
-    board, log = Board(job.board), SparkLog(job.spark)
+    board, log = Board(job.board, job.epoch), SparkLog(job.spark)
     posted = board.batches()
     begun = max([*posted, *board.planned(), log.committed()], default=-1)
     whole, found = _last_whole(job, board, posted)
@@ -86,6 +86,17 @@ def _check_whole(job: Job, record: Record) -> None:
             _check_kept(KeptResults(job.scratch(output.name)), job.scratch(output.name), output, record)
 
 
+def _check_enrolled(scratch: Folder, *, used: bool) -> bool:
+    """Whether an output has its writer; refused if it is gone though tuples may have left in its name."""
+    if used and not is_enrolled(scratch):
+        raise WorldError(
+            f"the writer of an output is missing in {scratch.path}",
+            expected="writer.json, under which the output has written",
+            hint=_ANOTHER,
+        )
+    return is_enrolled(scratch)
+
+
 def _check_state(folder: Folder, record: Record) -> None:
     state = State(folder, record.batch + 1)
     state.verify()
@@ -94,6 +105,8 @@ def _check_state(folder: Folder, record: Record) -> None:
 
 
 def _check_kept(kept: KeptResults, scratch: Folder, output: Output, record: Record) -> None:
+    if not _check_enrolled(scratch, used=record.outputs.get(output.name, 0) > 0):
+        return
     batches = kept.batches(record.batch)
     rows, wanted = kept.forgotten() + sum(batch.rows for batch in batches), record.outputs.get(output.name, 0)
     if rows != wanted:
@@ -130,7 +143,7 @@ def _check_targets(job: Job, board: Board, whole: int) -> None:
     record, planned = board.at(whole), board.planned()
     for output in job.plan.network.outputs:
         scratch, target = job.scratch(output.name), output.target
-        if not target.outside or not is_enrolled(scratch):
+        if not target.outside or not _check_enrolled(scratch, used=bool(planned) or output.name in record.committed):
             continue
         place, since = enrolled_place(scratch)
         if place != target.describe():

@@ -22,7 +22,7 @@ from penstock.errors import WorldError
 from penstock.progress.extremes import Extremes
 from penstock.runtime.traces import Trace
 from penstock.storage.folder import Folder
-from penstock.storage.sealed import read_sealed, write_sealed
+from penstock.storage.sealed import RESTORE, read_sealed, write_sealed
 
 _SUFFIX: Final = ".json"
 _OFFSET: Final = ".offset"
@@ -163,79 +163,99 @@ class Record:
 
 
 class Board:
-    """The records of a run, in a folder of its checkpoint."""
+    """The records of a run, in a folder of its checkpoint.
 
-    def __init__(self, folder: Folder) -> None:
+    The name of a file tells the batch and the epoch of its writer, and the newest epoch counts: what a process that has
+    lost the checkpoint still writes, because it was stopped in the middle of it, stands beside what is true.
+    """
+
+    def __init__(self, folder: Folder, epoch: int = 0) -> None:
         self._folder = folder
+        self._epoch = epoch
 
     def post(self, record: Record) -> None:
-        write_sealed(self._folder, _file(record.batch), record.to_json())
-        old = record.batch - KEEP_RECORDS
-        if old >= 0:
-            self._folder.delete(_file(old))
-            self._folder.delete(_file(old, _OFFSET))
+        write_sealed(self._folder, self._name(record.batch, _SUFFIX), record.to_json())
+        for suffix in (_SUFFIX, _OFFSET):
+            for batch, names in self._files(suffix).items():
+                if batch <= record.batch - KEEP_RECORDS:
+                    self._delete(names)
 
     def post_offset(self, batch: int, offset: str) -> None:
         """Say how a batch was planned, before it shows anywhere."""
-        name = _file(batch, _OFFSET)
-        if not self._folder.exists(name):
-            write_sealed(self._folder, name, {"batch": batch, "offset": offset})
-        elif self.offset(batch) != offset:
+        planned = self._planned_as(batch)
+        if planned is None:
+            write_sealed(self._folder, self._name(batch, _OFFSET), {"batch": batch, "offset": offset})
+        elif planned != offset:
             raise WorldError(
                 f"batch {batch} was planned in another way before, and may have shown outside",
-                expected=str(self.offset(batch)),
+                expected=planned,
                 found=offset,
                 hint="start the run again: it does the batch as it was planned first",
             )
 
     def offset(self, batch: int) -> str | None:
-        """How a batch was planned, if anything says so: posted by itself, or in the record of the batch."""
-        if self._folder.exists(_file(batch, _OFFSET)):
-            return str(read_sealed(self._folder, _file(batch, _OFFSET))["offset"])
-        return self.at(batch).offset if self._folder.exists(_file(batch)) else None
+        """How a batch was planned, if anything says so: the record of the batch, or what was posted before it."""
+        return self.at(batch).offset if batch in self._files(_SUFFIX) else self._planned_as(batch)
 
     def keep_plan(self, batch: int, offset: str) -> None:
         """Say how a batch was planned that is to be done again, whatever is left of what was said before."""
         with contextlib.suppress(WorldError):
-            if self._folder.exists(_file(batch, _OFFSET)) and self.offset(batch) == offset:
+            if self._planned_as(batch) == offset:
                 return
-        write_sealed(self._folder, _file(batch, _OFFSET), {"batch": batch, "offset": offset})
+        write_sealed(self._folder, self._name(batch, _OFFSET), {"batch": batch, "offset": offset})
 
     def forget_after(self, batch: int) -> None:
         """Take back the records behind a batch to which a run has gone back."""
-        for later in self.batches():
+        for later, names in self._files(_SUFFIX).items():
             if later > batch:
-                self._folder.delete(_file(later))
+                self._delete(names)
 
     def at(self, batch: int) -> Record:
         """The record after a batch; an empty one before the first."""
         if batch < 0:
             return Record()
-        return Record.from_json(read_sealed(self._folder, _file(batch)))
+        names = self._files(_SUFFIX).get(batch)
+        if not names:
+            raise WorldError(f"the record of batch {batch} is missing in {self._folder.path}", hint=RESTORE)
+        return Record.from_json(read_sealed(self._folder, names[-1]))
 
     def latest(self) -> Record:
         return self.at(self.newest())
 
     def recent(self) -> list[Record]:
         """The records that are kept, oldest first."""
-        newest = self.newest()
-        kept = [n for n in range(max(0, newest - KEEP_RECORDS + 1), newest + 1) if self._folder.exists(_file(n))]
-        return [self.at(n) for n in kept]
+        return [self.at(batch) for batch in self.batches()[-KEEP_RECORDS:]]
 
     def newest(self) -> int:
         """The last batch that was posted; -1 before the first."""
-        return max(self.batches(), default=-1)
+        return max(self._files(_SUFFIX), default=-1)
 
     def batches(self) -> list[int]:
         """The batches of which there are records, oldest first."""
-        return sorted(self._numbers(_SUFFIX))
+        return sorted(self._files(_SUFFIX))
 
     def planned(self) -> list[int]:
         """The batches that are known to have been planned, but have no record."""
-        return sorted(self._numbers(_OFFSET) - self._numbers(_SUFFIX))
+        return sorted(self._files(_OFFSET).keys() - self._files(_SUFFIX).keys())
 
-    def _numbers(self, suffix: str) -> set[int]:
-        return {int(name.removesuffix(suffix)) for name in self._folder.names() if name.endswith(suffix)}
+    def _planned_as(self, batch: int) -> str | None:
+        names = self._files(_OFFSET).get(batch)
+        return str(read_sealed(self._folder, names[-1])["offset"]) if names else None
+
+    def _name(self, batch: int, suffix: str) -> str:
+        return f"{batch:08d}-{self._epoch:06d}{suffix}"
+
+    def _files(self, suffix: str) -> dict[int, list[str]]:
+        """The files of every batch, those of the newest epoch last."""
+        found: dict[int, list[str]] = {}
+        for name in self._folder.names():
+            if name.endswith(suffix):
+                found.setdefault(int(name.split("-")[0]), []).append(name)
+        return found
+
+    def _delete(self, names: Sequence[str]) -> None:
+        for name in names:
+            self._folder.delete(name)
 
 
 def source_marks(source: Source, shards: Mapping[str, Extremes]) -> dict[str, int]:
@@ -251,7 +271,3 @@ def source_marks(source: Source, shards: Mapping[str, Extremes]) -> dict[str, in
         for track in source.tracks
     }
     return {**marks, ENDED: END if ended else BEGINNING}
-
-
-def _file(batch: int, suffix: str = _SUFFIX) -> str:
-    return f"{batch:08d}{suffix}"

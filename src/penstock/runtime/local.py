@@ -26,7 +26,7 @@ class LocalExecutor:
         self._job = job
         self._planner = Planner(job)
         self._outlet = Outlet(job)
-        self._board = Board(job.board)
+        self._board = Board(job.board, job.epoch)
         self._batch = self._board.newest() + 1
 
     def step(self) -> Record | None:

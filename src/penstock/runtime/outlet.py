@@ -39,7 +39,7 @@ class Outlet:
 
     def __init__(self, job: Job) -> None:
         self._job = job
-        self._board = Board(job.board)
+        self._board = Board(job.board, job.epoch)
         self._last: Record | None = None
         self._kept = {
             output.name: KeptResults(job.scratch(output.name), _limit(job, output.target))
@@ -60,6 +60,7 @@ class Outlet:
                     receipts.setdefault(output, []).append(Receipt.from_json(receipt))
         if any(output.target.outside and receipts.get(output.name) for output in self._job.plan.network.outputs):
             self._board.post_offset(batch, offset)
+            self._job.check_claim()  # whoever has taken the checkpoint since knows nothing of it
         for output in self._job.plan.network.outputs:
             self._job.commit_output(output, batch, receipts.get(output.name, []))
         record = self._record(batch, before, notes, receipts)
@@ -68,6 +69,7 @@ class Outlet:
         record.traces = collect(self._job.plan.network, batch, record.now, notes, commit)
         self._keep(before, record, receipts)
         self._board.post(record)
+        self._job.check_claim()  # what was written after it was lost does not count, and nobody shall think it does
         self._last = record
         return record
 

@@ -18,6 +18,8 @@ from penstock.storage.folder import Folder
 _OFFSETS: Final = "offsets"
 _COMMITS: Final = "commits"
 _METADATA: Final = "metadata"
+_COMMIT: Final = 'v1\n{"nextBatchWatermarkMs":0}'
+"""What Spark writes of a batch that is done, in a query without event times of Spark's own."""
 _NOTHING: Final = "-"
 """What Spark writes for a source that has no offset yet."""
 
@@ -59,11 +61,20 @@ class SparkLog:
             elif known is None and self.offset(batch) is None:
                 self._delete(_OFFSETS, batch)  # begun, but cut short before anything came of it
             self._forget_checksum(_OFFSETS, str(batch))
-        for batch in self._batches(_COMMITS):
-            if batch > newest or (batch == newest and self._read(_COMMITS, batch, lines=2) is None):
-                self._delete(_COMMITS, batch)
-        self._forget_checksum(_COMMITS, str(newest))
+        self._follow_commits(newest)
         self._mend_metadata()
+
+    def _follow_commits(self, newest: int) -> None:
+        for batch in self._batches(_COMMITS):
+            if batch > newest:
+                self._delete(_COMMITS, batch)
+        if newest >= 0 and self._read(_COMMITS, newest, lines=2) is None:
+            # What is done is not done again: it would need the version before, which need not be whole any more.
+            before = (self._read(_COMMITS, batch, lines=2) for batch in reversed(sorted(self._batches(_COMMITS))))
+            text = next((found for found in before if found is not None), _COMMIT)
+            self._delete(_COMMITS, newest)
+            self._folder.child(_COMMITS).write(str(newest), text.encode())
+        self._forget_checksum(_COMMITS, str(newest))
 
     def _mend_metadata(self) -> None:
         """The name that Spark gave the query: it draws another one if this is gone."""
@@ -77,8 +88,8 @@ class SparkLog:
         if not folder.exists(str(batch)):
             return None
         text: str = folder.read(str(batch)).to_pybytes().decode(errors="replace")
-        version, *documents = text.splitlines()
-        return text if len(documents) >= lines - 1 and version[:1] == "v" and _are_documents(documents) else None
+        found = text.splitlines()
+        return text if len(found) >= lines and found[0][:1] == "v" and _are_documents(found[1:]) else None
 
     def _batches(self, log: str) -> list[int]:
         return [int(name) for name in self._folder.child(log).names() if name.isdigit()]

@@ -36,6 +36,7 @@ def run_stage(job: Job, stage: int, bucket: int, batch: int, rows: Iterable[Row]
             arrived.append(row)
         else:
             notes.append(row)
+    job.check_claim()  # who has lost the checkpoint is told so, and not of versions that are not there for it
     state = State(job.state(stage, bucket), batch)
     control = _control(state.memo, notes)
     superbox = Superbox(job.plan, stage, control, tables_of(job), state.slots, bucket)

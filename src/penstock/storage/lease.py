@@ -109,7 +109,7 @@ class Claim:
 
     def check(self) -> None:
         """Stop here if another process has taken the checkpoint."""
-        holder = _holder(self.folder)
+        holder = holder_of(self.folder)
         if holder is None or holder.token != self.token:
             by = f"{holder}" if holder is not None else "nobody: the lease is gone"
             raise WorldError(
@@ -154,7 +154,7 @@ def take(folder: Folder, *, least: int = 0, surroundings: Surroundings = MACHINE
     # That a lease survives a power cut helps nobody: its holder does not.
     folder = replace(folder, lasting=False)
     with _locked(folder) as lock:
-        before = _holder(folder)
+        before = holder_of(folder)
         if lock is None and before is not None and not _is_free(before, surroundings):
             raise _in_use(folder, before, lock)
         host, process, began = surroundings.myself()
@@ -164,7 +164,7 @@ def take(folder: Folder, *, least: int = 0, surroundings: Surroundings = MACHINE
         write_sealed(folder, _LEASE, asdict(holder))
         if lock is None:
             surroundings.sleep(_SETTLE)
-            found = _holder(folder)
+            found = holder_of(folder)
             if found is None or found.token != holder.token:
                 raise _in_use(folder, found or holder, lock)
         return Lease(folder, holder, lock, surroundings)
@@ -191,7 +191,7 @@ def _locked(folder: Folder) -> Iterator[int | None]:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise _in_use(folder, _holder(folder), lock) from None
+            raise _in_use(folder, holder_of(folder), lock) from None
         except OSError as failure:
             if failure.errno not in _NO_LOCKS:
                 raise
@@ -214,7 +214,7 @@ def _in_use(folder: Folder, holder: Holder | None, lock: int | None) -> WorldErr
     )
 
 
-def _holder(folder: Folder) -> Holder | None:
+def holder_of(folder: Folder) -> Holder | None:
     """Who the lease names; None if there is none that can be read."""
     if not folder.exists(_LEASE):
         return None
@@ -225,7 +225,7 @@ def _holder(folder: Folder) -> Holder | None:
 
 
 def _is_held_by(claim: Claim) -> bool:
-    holder = _holder(claim.folder)
+    holder = holder_of(claim.folder)
     return holder is not None and holder.token == claim.token
 
 

@@ -1,0 +1,286 @@
+"""One case of the simulation: a random network, struck by faults until it has come to its end, against the same network
+left in peace.
+
+The outcome must be *right* (every tuple of every output, late stream, error stream and account, once), or, where the
+fault was one that nobody can repair, *refused* with an error that says what is wrong. Anything else is a defect.
+"""
+
+from __future__ import annotations
+
+import errno
+import io
+import json
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from penstock.connectors.results import Results
+from penstock.errors import WorldError
+from penstock.plan.plan import Plan
+from penstock.runtime.job import Job
+from penstock.runtime.local import LocalExecutor
+from penstock.runtime.opening import open_job
+from penstock.runtime.result import Result
+from penstock.runtime.settings import POWER, PROCESS, Settings
+from penstock.simulation.disk import CrashError, SimulatedDisk, Strike, cut_power, end_process, fail_with
+from penstock.simulation.networks import OUTSIDE, Recipe, random_recipe
+from penstock.simulation.spark_model import Attempt, SparkModel
+from penstock.storage.disk import mount
+from penstock.storage.folder import Folder
+from penstock.storage.lease import PERIOD, holder_of
+
+SCHEME: Final = "sim"
+CHECKPOINT: Final = "sim://run"
+MOST_LIVES: Final = 12
+FAULTS: Final = ("kill", "kill", "power", "power", "full", "intruder", "takeover", "flip", "lose", "careless")
+"""Ended processes; power cuts; failing writes; a second process, refused; one that takes over while the first one is
+stopped; a flipped bit and a lost file between two lives; power cuts under durability="process"."""
+_REFUSING: Final = frozenset({"flip", "lose", "careless"})
+"""Faults after which a run may be refused."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a case ended."""
+
+    seed: int
+    fault: str
+    engine: str
+    lives: int
+    refused: str | None
+    """The error that said what is wrong, where one was allowed to."""
+    wrong: str | None
+    """What differs from the undisturbed run; None if nothing does."""
+
+
+class Difference(Exception):
+    """A result that is not what it must be."""
+
+
+@dataclass
+class World:
+    """What outlives a process: the disk, the clock, what callbacks have received, and tasks that come late."""
+
+    random: Random
+    recipe: Recipe
+    engine: str
+    durability: str = POWER
+    clock: float = 1_000_000.0
+    deliveries: dict[str, dict[int, list[dict[str, Any]]]] = field(default_factory=dict)
+    late: list[Attempt] = field(default_factory=list)
+    dead: set[int] = field(default_factory=set)
+    lives: int = 0
+
+    def __post_init__(self) -> None:
+        self.disk = SimulatedDisk(self.random)
+
+    def deliver(self, output: str, batch: int, table: pa.Table) -> None:
+        rows = table.to_pylist()
+        before = self.deliveries.setdefault(output, {}).setdefault(batch, rows)
+        if before != rows:
+            raise Difference(f"{output}: batch {batch} was delivered again with other tuples")
+
+    def plan(self) -> Plan:
+        train = self.random.randint(2, 12) if self.recipe.recut else self.recipe.train
+        return self.recipe.plan(train, self.deliver)
+
+
+@dataclass
+class Process:
+    """One life: a process that runs the network until it ends or is ended. It is also what a lease asks of a machine."""
+
+    world: World
+    number: int
+
+    def now(self) -> float:
+        return self.world.clock
+
+    def sleep(self, seconds: float) -> None:
+        self.world.clock += seconds
+
+    def myself(self) -> tuple[str, int, float]:
+        return "a", self.number, 0.0
+
+    def is_dead(self, host: str, process: int, began: float) -> bool:
+        return process in self.world.dead
+
+    def run(self, most: int = 1000) -> bool:
+        """Run batches, at most so many; whether the network has come to its end."""
+        job, world = self.open(), self.world
+        late = world.late
+        executor = SparkModel(job, world.random, late) if world.engine == "spark" else LocalExecutor(job)
+        for _ in range(most):
+            if executor.step() is None:
+                executor.close()
+                return True
+        executor.close()
+        return False
+
+    def open(self) -> Job:
+        recipe = self.world.recipe
+        settings = Settings(buckets=recipe.buckets, tasks=recipe.tasks, durability=self.world.durability)
+        return open_job(self.world.plan(), settings, Folder(CHECKPOINT), 2, surroundings=self)
+
+
+def begin(world: World) -> Process:
+    world.lives += 1
+    world.clock += 1.0
+    return Process(world, world.lives)
+
+
+def run_case(seed: int) -> Outcome:
+    """Run one case; the same seed gives the same case."""
+    random = Random(seed)
+    recipe, fault = random_recipe(random), random.choice(FAULTS)
+    engine = random.choice(("spark", "spark", "local"))
+    peace = World(Random(seed), recipe, engine)
+    with _mounted(peace.disk):
+        begin(peace).run()
+        expected = _answer(peace)
+    world = World(random, recipe, engine, PROCESS if fault == "careless" else POWER)
+    refused = wrong = None
+    with _mounted(world.disk):
+        try:
+            _disturb(world, fault, peace.disk.operations)
+            found = _answer(world)
+            wrong = _compare(expected, found)
+        except Difference as difference:
+            wrong = str(difference)
+        except WorldError as error:
+            refused = str(error)
+            wrong = None if fault in _REFUSING else f"refused: {error}"
+        except Exception as error:
+            wrong = f"{type(error).__name__}: {error}"
+    return Outcome(seed, fault, engine, world.lives, refused, wrong)
+
+
+def _disturb(world: World, fault: str, operations: int) -> None:
+    """Life after life, with strikes at random moments, until the network has come to its end."""
+    random, disk = world.random, world.disk
+    strikes_left = random.randint(1, 4)
+    while world.lives < MOST_LIVES:
+        process = begin(world)
+        if strikes_left:
+            strikes_left -= 1
+            disk.strikes = {disk.operations + random.randrange(max(1, operations)): _strike(world, fault)}
+        try:
+            if process.run():
+                return
+        except CrashError:
+            pass
+        except WorldError as error:
+            if not _is_expected(fault, error):
+                raise
+        world.dead.add(process.number)
+        disk.strikes = {}
+        if fault in ("flip", "lose") and strikes_left:
+            _damage(world, fault)
+    if not begin(world).run():
+        raise Difference("the network does not come to its end")
+
+
+def _strike(world: World, fault: str) -> Strike:
+    match fault:
+        case "power" | "careless":
+            return cut_power
+        case "full":
+            return fail_with(world.random.choice((errno.ENOSPC, errno.EIO)))
+        case "intruder":
+            return lambda disk: _intrude(world)
+        case "takeover":
+            return lambda disk: _take_over(world)
+    return end_process
+
+
+def _is_expected(fault: str, error: WorldError) -> bool:
+    """Whether a run may end with this error, to be started again."""
+    text = str(error)
+    if fault == "full":
+        return "No space left" in text or "Input/output error" in text
+    return fault == "takeover" and ("has lost the checkpoint" in text or "is in use by" in text)
+
+
+def _intrude(world: World) -> None:
+    """Another process wants the checkpoint: it is refused, and changes nothing."""
+    holder = holder_of(Folder(CHECKPOINT))
+    other = begin(world)
+    try:
+        other.open()
+    except WorldError as error:
+        if "is in use by process" in str(error):
+            return
+        raise Difference(f"an intruder was refused for another reason: {error}") from error
+    if holder is not None and not holder.released:
+        raise Difference("an intruder was let in")
+    world.dead.add(other.number)  # nobody held the checkpoint yet, or any more
+
+
+def _take_over(world: World) -> None:
+    """The process is stopped for so long that another one takes the checkpoint, works, and is gone again."""
+    world.clock += 2 * PERIOD
+    other = begin(world)
+    other.run(world.random.choice((0, 1, 2, 1000)))
+    if world.random.random() < 0.5:
+        world.clock += 2 * PERIOD
+
+
+def _damage(world: World, fault: str) -> None:
+    """A bit of a file in the checkpoint flips, or a file is lost, while nobody looks."""
+    disk = world.disk
+    names = sorted(n for n, f in disk.names_now.items() if n.startswith("/run/") and f.content and "/." not in n)
+    if not names:
+        return
+    name = world.random.choice(names)
+    if fault == "lose":
+        disk.delete(name)
+        return
+    content = bytearray(disk.names_now[name].content)
+    content[world.random.randrange(len(content))] ^= 1 << world.random.randrange(8)
+    disk.write(name, [bytes(content)], lasting=True)
+
+
+def _answer(world: World) -> dict[str, Any]:
+    """Everything that a run has to show for itself."""
+    plan = world.plan()
+    job = Job(plan, Settings(), Folder(CHECKPOINT))
+    result, record = Result(job), Result(job).record()
+    answer: dict[str, Any] = {}
+    for output in plan.network.outputs:
+        if isinstance(output.target, Results):
+            answer[output.name] = result[output.name].to_pylist()
+        elif output.name in world.deliveries:
+            answer[output.name] = [row for _, rows in sorted(world.deliveries[output.name].items()) for row in rows]
+        else:
+            answer[output.name] = _rows_of(Folder(f"{OUTSIDE}/{output.name}"))
+    answer["accounts"] = [{name: vars(count) for name, count in sorted(record.inputs.items())}]
+    answer["ended"] = [record.ended]
+    return answer if not world.recipe.recut else {name: Counter(map(str, rows)) for name, rows in answer.items()}
+
+
+def _rows_of(folder: Folder) -> list[Any]:
+    rows: list[Any] = []
+    for name in folder.names():
+        if name.endswith(".jsonl"):
+            rows += [json.loads(line) for line in folder.read(name).to_pybytes().splitlines()]
+        elif name.endswith(".parquet"):
+            rows += pq.read_table(io.BytesIO(folder.read(name).to_pybytes())).to_pylist()
+    return rows
+
+
+def _compare(expected: dict[str, Any], found: dict[str, Any]) -> str | None:
+    for name, rows in expected.items():
+        if found.get(name) != rows:
+            return f"{name}: expected {rows}, found {found.get(name)}"
+    return None
+
+
+@contextmanager
+def _mounted(disk: SimulatedDisk) -> Iterator[None]:
+    mount(SCHEME, disk)
+    yield
