@@ -70,7 +70,7 @@ class SparkLog:
                 self._delete(_COMMITS, batch)
         if newest >= 0 and self._read(_COMMITS, newest, lines=2) is None:
             # What is done is not done again: it would need the version before, which need not be whole any more.
-            before = (self._read(_COMMITS, batch, lines=2) for batch in reversed(sorted(self._batches(_COMMITS))))
+            before = (self._read(_COMMITS, batch, lines=2) for batch in sorted(self._batches(_COMMITS), reverse=True))
             text = next((found for found in before if found is not None), _COMMIT)
             self._delete(_COMMITS, newest)
             self._folder.child(_COMMITS).write(str(newest), text.encode())

@@ -69,12 +69,9 @@ class SimulatedDisk:
                 self._sync_folder(folder.rpartition("/")[0])
 
     def names(self, path: str) -> list[str]:
-        inside = path + "/"
-        return [
-            name[len(inside) :]
-            for name in list(self.names_now)
-            if name.startswith(inside) and "/" not in name[len(inside) :]
-        ]
+        inside = len(path) + 1
+        below = [name[inside:] for name in list(self.names_now) if name.startswith(path + "/")]
+        return [name for name in below if "/" not in name]
 
     def facts(self, path: str) -> FileFacts | None:
         file = self.names_now.get(path)
@@ -120,7 +117,7 @@ class SimulatedDisk:
 
     def delete(self, path: str) -> None:
         gone = [name for name in self.names_now if name == path or name.startswith(path + "/")]
-        for name in reversed(sorted(gone)):
+        for name in sorted(gone, reverse=True):
             self._rename({name: None})
 
     def power_cut(self) -> None:

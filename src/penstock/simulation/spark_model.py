@@ -1,5 +1,5 @@
-"""The driver's side of the Spark engine without Spark: its protocol of two logs, around the real planner, tasks, stages,
-outlet and board.
+"""The driver's side of the Spark engine without Spark: its protocol of two logs, around the real planner, tasks,
+stages, outlet and board.
 
 ```
  offsets/n ─> tasks of batch n ─> outlet ─> commits/n        neither log is ever synced
