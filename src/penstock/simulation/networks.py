@@ -60,7 +60,7 @@ def random_recipe(random: Random) -> Recipe:
     kinds = ["kept", "kept", "jsonl", "parquet", "callback"]
     targets = tuple(random.choice(kinds) for _ in range(random.choice((1, 1, 2))))
     return Recipe(
-        shape, inputs, bound, targets, random.randint(3, 9), recut, random.choice((1, 2, 2)), random.choice((1, 2))
+        shape, inputs, bound, targets, random.randint(4, 9), recut, random.choice((1, 2, 2)), random.choice((1, 2))
     )
 
 
@@ -68,7 +68,7 @@ def _rows(random: Random, bound: int, *, breaking: bool) -> tuple[tuple[Any, ...
     """Times that grow, shuffled within the bound; some are NULL, and if they may, some break the promise."""
     rows: list[tuple[Any, ...]] = []
     at = 0
-    for _ in range(random.randint(6, 24)):
+    for _ in range(random.randint(6, 18)):
         at += random.choice((0, 1, 1, 2, 7))
         late = 30 if breaking and random.random() < 0.05 else 0
         time = None if random.random() < 0.04 else at - random.randint(0, bound) - late
