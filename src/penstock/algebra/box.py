@@ -8,7 +8,7 @@ The physical operator of `Filter` is `FilterOp` in `penstock.operators`.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar
@@ -280,8 +280,12 @@ class Map(Box):
         found = {name: how.apply(marks[0][mark]) for name, mark, how in (*self.carried, *self.turned)}
         return found | end_of(marks)
 
+    def computed(self, needed: Collection[str]) -> tuple[tuple[str, Expression], ...]:
+        """The outputs that are computed when these are needed: one at least, for a table without columns has no rows."""
+        return tuple(output for output in self.outputs if output[0] in needed) or self.outputs[:1]
+
     def required(self, port_columns: Sequence[frozenset[str]]) -> tuple[frozenset[str], ...]:
-        return (frozenset(c for name, e in self.outputs if name in port_columns[0] for c in e.columns),)
+        return (frozenset(c for _, e in self.computed(port_columns[0]) for c in e.columns),)
 
     def describe(self) -> str:
         return ", ".join(name if e.text == name else f"{name}={e.text}" for name, e in self.outputs)

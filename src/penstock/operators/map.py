@@ -16,7 +16,7 @@ class MapOp:
     """Computes only the attributes that somebody downstream needs."""
 
     def __init__(self, box: Map, needed: Collection[str]) -> None:
-        self._outputs = [(name, e) for name, e in box.outputs if name in needed] or list(box.outputs[:1])
+        self._outputs = box.computed(needed)
 
     def process(self, slot: int, tuples: pa.Table) -> Departures:
         mapped = evaluate(self._outputs, tuples)

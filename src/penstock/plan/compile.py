@@ -11,11 +11,13 @@ from penstock.plan.in_order import in_order
 from penstock.plan.keep_rejects import keep_rejects
 from penstock.plan.mark_groups import mark_groups
 from penstock.plan.plan import ARCHITECTURES, OUT_OF_ORDER, Plan
+from penstock.plan.prune_boxes import prune_boxes
 from penstock.plan.prune_columns import prune_columns
 from penstock.plan.roll_up import roll_up
 from penstock.plan.state_jointly import state_jointly
 
 RULES: tuple[Callable[[Plan], Plan], ...] = (
+    prune_boxes,
     in_order,
     keep_rejects,
     mark_groups,

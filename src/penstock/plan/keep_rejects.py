@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from penstock.algebra.box import Output, Port, Source
+from penstock.algebra.box import Box, Output, Port, Source
 from penstock.connectors.targets import Results
 from penstock.plan.plan import Plan
 
@@ -19,12 +19,17 @@ def errors_output(source: str) -> str:
     return f"{source}!errors"
 
 
+def keeps_late(box: Box) -> bool:
+    """Whether the late tuples of a box are kept, whoever reads them."""
+    return box.late_port() is not None and getattr(box, "late", "route") == "route"
+
+
 def keep_rejects(plan: Plan) -> Plan:
     network = plan.network
     kept = []
     for box in network.boxes:
         late = box.late_port()
-        if late is not None and getattr(box, "late", "route") == "route":
+        if late is not None and keeps_late(box):
             kept.append(Output(late_output(box.name), (Port(box, late),), Results()))
         if isinstance(box, Source):
             kept.append(Output(errors_output(box.name), (Port(box, Source.ERRORS),), Results()))
