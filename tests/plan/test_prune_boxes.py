@@ -25,14 +25,14 @@ def test_a_branch_that_ends_nowhere_is_pruned_from_its_end() -> None:
     assert net.explain().splitlines()[-1] == "pruned: nobody reads sorted, mapped"
 
 
-def test_a_network_without_dead_boxes_says_nothing_of_them() -> None:
+def test_a_network_without_ends_nowhereboxes_says_nothing_of_them() -> None:
     net = pk.Network("net")
     source(net).aggregate(N, size=10).output("o")
     assert planned(net).pruned == ()
     assert "pruned" not in net.explain()
 
 
-def test_dead_boxes_do_not_change_what_a_checkpoint_depends_on() -> None:
+def test_ends_nowhereboxes_do_not_change_what_a_checkpoint_depends_on() -> None:
     def built(*, dead: bool) -> pk.Network:
         net = pk.Network("net")
         packets = source(net)

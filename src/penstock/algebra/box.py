@@ -281,7 +281,7 @@ class Map(Box):
         return found | end_of(marks)
 
     def computed(self, needed: Collection[str]) -> tuple[tuple[str, Expression], ...]:
-        """The outputs that are computed when these are needed: one at least, for a table without columns has no rows."""
+        """The outputs that are computed when these are needed: one at least, as a table without columns has no rows."""
         return tuple(output for output in self.outputs if output[0] in needed) or self.outputs[:1]
 
     def required(self, port_columns: Sequence[frozenset[str]]) -> tuple[frozenset[str], ...]:
