@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from penstock.algebra.box import Filter, Map, Output, Port, Source, Union
+from penstock.algebra.box import Filter, Map, Output, Port, Union
 from penstock.algebra.expression import bind, bind_predicate
 from penstock.algebra.network import lost_progress
 from penstock.algebra.order import Order
@@ -290,18 +290,18 @@ class Stream:
         return Stream(self._builder, Port(box, port))
 
     def errors(self) -> Stream:
-        """The records of an input that could not be taken as tuples, with the reason."""
-        return Stream(self._builder, Port(self._source("errors"), Source.ERRORS))
-
-    def _source(self, what: str) -> Source:
-        if not isinstance(self._port.box, Source):
+        """What an input could not take as tuples, or a map that computes times has refused, with the reason."""
+        box = self._port.box
+        port = box.errors_port()
+        if port is None:
             raise QueryError(
-                f"only an input has a stream of {what}",
+                f"the {box.kind} '{box.name}' refuses nothing",
                 network=self._builder.name,
-                box=self._port.box.name,
-                hint=f"call {what}() on what net.source(...) returned",
+                box=box.name,
+                expected="an input, or a map that computes a time that may be out of range",
+                hint="call errors() on what net.source(...) returned",
             )
-        return self._port.box
+        return Stream(self._builder, Port(box, port))
 
     def only_progressing(self) -> str:
         """The one attribute that this stream makes progress on; refused where there are several or none."""

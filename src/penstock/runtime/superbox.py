@@ -164,7 +164,8 @@ class Superbox:
                 self._entries[box.name].process(slot, tuples)
                 return
             results = list(self._operator(box).process(slot, tuples))
-            work.tuples_out += sum(t.num_rows for _, t in results)
+            work.tuples_out += sum(t.num_rows for port, t in results if box.delivers(port))
+            work.refused += sum(t.num_rows for port, t in results if port == box.errors_port())
         for index, departing in results:
             self.push(Port(box, index), departing)
 
