@@ -15,6 +15,7 @@ from penstock.algebra.ticks import Duration, duration_ticks, tick_ns
 from penstock.errors import PenstockError, QueryError
 from penstock.language.checks import require_columns
 from penstock.language.ordering import assume
+from penstock.language.turning import downwards, refuse_downwards
 
 if TYPE_CHECKING:
     from penstock.language.stream import Stream
@@ -112,6 +113,8 @@ def _attributes(on: On, orders: Orders, left: Stream, right: Stream) -> tuple[st
 def _only(stream: Stream) -> str:
     if len(stream.progressing) == 1:
         return stream.progressing[0]
+    if not stream.progressing and (falling := downwards(stream)):
+        refuse_downwards(stream, falling[0], "a join")
     raise QueryError(
         "say which attributes the join is on",
         found=f"'{stream._port.name}' makes progress on {', '.join(stream.progressing) or 'nothing'}",

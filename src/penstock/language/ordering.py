@@ -14,6 +14,7 @@ from penstock.algebra.cleanse import Cleanse, Merge, refuse_different
 from penstock.algebra.order import Order
 from penstock.errors import QueryError
 from penstock.language.checks import key_columns, require_columns, require_ticks
+from penstock.language.turning import downwards, refuse_downwards, turning_hint
 
 if TYPE_CHECKING:
     from penstock.language.stream import Stream
@@ -29,6 +30,7 @@ def assume(stream: Stream, order: Order, name: str | None = None) -> Stream:
                 "that is no order specification", expected="pk.order(on=, slack=0, by=())", found=repr(order)
             )
         keys = _order_keys(order.on, order.by, stream.schema)
+        refuse_downwards(stream, order.on, "assuming=")
         return builder._add(Assume(label, (stream._port,), replace(order, by=keys)))
 
 
@@ -75,10 +77,16 @@ def only_progressing(streams: Sequence[Stream], what: str) -> str:
     common = [a for a in streams[0].progressing if all(a in s.progressing for s in streams)]
     if len(common) == 1:
         return common[0]
+    every = " in all streams" if len(streams) > 1 else ""
+    falling = [a for a in downwards(streams[0]) if all(a in downwards(s) for s in streams)]
+    if falling and not common:
+        raise QueryError(
+            f"no attribute {what}: '{falling[0]}' progresses downwards, and one that grows is needed",
+            found=f"progress downwards on {', '.join(falling)}{every}",
+            hint=turning_hint(falling[0]),
+        )
     raise QueryError(
-        f"say which attribute {what}",
-        found=f"progress on {', '.join(common) or 'nothing'}{' in all streams' if len(streams) > 1 else ''}",
-        hint="give on=",
+        f"say which attribute {what}", found=f"progress on {', '.join(common) or 'nothing'}{every}", hint="give on="
     )
 
 

@@ -15,6 +15,7 @@ from penstock.algebra.resample import LEFT, Resample
 from penstock.algebra.ticks import Duration, duration_ticks, tick_ns
 from penstock.errors import QueryError
 from penstock.language.checks import key_columns, refuse_hidden, require_columns, require_ticks
+from penstock.language.turning import refuse_downwards
 
 if TYPE_CHECKING:
     from penstock.language.stream import Stream
@@ -50,6 +51,7 @@ def resample(
             other.require_progress(right, "a resample")
         else:
             assuming = _order(assuming, right, keys)
+            refuse_downwards(other, right, "assuming=")
         kind = stream.schema.field(left).type
         length = duration_ticks(size, kind)
         if length < 0:

@@ -25,10 +25,11 @@ from penstock.language.aggregating import aggregate
 from penstock.language.checks import refuse_hidden
 from penstock.language.deduping import dedupe
 from penstock.language.joining import join
-from penstock.language.ordering import bsort, cleanse
+from penstock.language.ordering import bsort, cleanse, only_progressing
 from penstock.language.ordering import merge as merge_streams
 from penstock.language.resampling import resample
 from penstock.language.tables import join_table
+from penstock.language.turning import downwards, refuse_downwards
 
 if TYPE_CHECKING:
     from penstock.language.builder import Builder
@@ -52,7 +53,8 @@ class Stream:
 
     def __repr__(self) -> str:
         columns = ", ".join(f"{f.name} {f.type}" for f in self.schema)
-        return f"<stream '{self._port.name}' ({columns}), progress on {', '.join(self.progressing) or 'nothing'}>"
+        along = ", ".join((*self.progressing, *(f"{attribute} (descending)" for attribute in downwards(self))))
+        return f"<stream '{self._port.name}' ({columns}), progress on {along or 'nothing'}>"
 
     def filter(self, *predicates: str, name: str | None = None) -> tuple[Stream, ...]:
         """Route every tuple to the stream of the first predicate it satisfies; the last stream takes the rest."""
@@ -112,8 +114,8 @@ class Stream:
         the rest go at the end of the input.
 
         Windows start at every multiple of `advance` (of `size` without it; tuple numbers start at 1). With
-        `origin="first"` they start at the smallest value of their group and every `advance` from there, and the origin
-        of every group is kept for good. An `advance` that is a predicate opens a window at the value of each tuple for
+        `origin="first"` they start at the first value of their group (the smallest; of an attribute that decreases, they
+        go down from the largest) and every `advance` from there, and the origin of every group is kept for good. An `advance` that is a predicate opens a window at the value of each tuple for
         which it holds, one for each such value and group.
 
         A window leaves when the low-water mark of the stream has reached its end. `assuming=pk.order(on, slack, by)`
@@ -305,18 +307,13 @@ class Stream:
 
     def only_progressing(self) -> str:
         """The one attribute that this stream makes progress on; refused where there are several or none."""
-        if len(self.progressing) == 1:
-            return self.progressing[0]
-        raise QueryError(
-            "say which attribute the windows are on",
-            found=f"progress on {', '.join(self.progressing) or 'nothing'}",
-            hint="give on=",
-        )
+        return only_progressing((self,), "the windows are on")
 
     def require_progress(self, attribute: str, what: str, fate: str = "never close") -> None:
         """Refuse an attribute on which the stream makes no progress, and say which box lost it."""
         if attribute in self.progressing:
             return
+        refuse_downwards(self, attribute, what)
         box = lost_progress(self._port, attribute)
         lost = f"; box '{box.name}' ({box.describe()}) lost it" if box is not None else ""
         raise QueryError(
