@@ -20,6 +20,7 @@ from penstock.algebra.window_function import WindowFunction
 from penstock.errors import QueryError
 from penstock.language.checks import key_columns, refuse_hidden, require_columns, require_ticks
 from penstock.language.smoothing import smoothed, smoothing
+from penstock.language.times import require_time
 from penstock.language.turning import aggregate_down, decreases, refuse_downwards
 
 if TYPE_CHECKING:
@@ -72,7 +73,7 @@ def aggregate(
         if order is not None:
             refuse_downwards(stream, attribute, "assuming=")
         if not numbered:
-            require_columns((attribute,), stream.schema)
+            require_time(stream, attribute)
             if attribute == TUPLE_NUMBER and order is None and attribute not in stream.progressing:
                 raise QueryError(
                     f"'{TUPLE_NUMBER}' is a column of this stream, so windows cannot be on the numbers of its tuples",
@@ -170,6 +171,12 @@ def _windows(
 
 def _advance(advance: Duration, kind: pa.DataType, schema: pa.Schema) -> int | Expression:
     """A length in ticks, or the predicate that opens windows."""
+    if callable(advance):
+        raise QueryError(
+            "advance= is a length or a condition in SQL",
+            expected="such as 10, '10 seconds' or 'len > 100'",
+            found=repr(advance),
+        )
     if not isinstance(advance, str):
         return duration_ticks(advance, kind)
     try:

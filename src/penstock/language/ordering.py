@@ -14,7 +14,8 @@ from penstock.algebra.cleanse import Cleanse, Merge, refuse_different
 from penstock.algebra.order import Order
 from penstock.errors import QueryError
 from penstock.language.checks import key_columns, require_columns, require_ticks
-from penstock.language.turning import downwards, refuse_downwards, turning_hint
+from penstock.language.times import only_progressing, require_time
+from penstock.language.turning import refuse_downwards
 
 if TYPE_CHECKING:
     from penstock.language.stream import Stream
@@ -41,6 +42,7 @@ def bsort(
     label = builder._fresh("bsort", name)
     with builder._building(label):
         attribute = on if on is not None else only_progressing((stream,), "to sort on")
+        require_time(stream, attribute)
         keys = _order_keys(attribute, by, stream.schema)
         return builder._add(BSort(label, (stream._port,), Order(attribute, slack, keys)))
 
@@ -50,6 +52,7 @@ def cleanse(stream: Stream, *, on: str | None = None, by: Sequence[str] | str = 
     label = builder._fresh("cleanse", name)
     with builder._building(label):
         attribute = on if on is not None else only_progressing((stream,), "to sort on")
+        require_time(stream, attribute)
         keys = _order_keys(attribute, by, stream.schema)
         stream.require_progress(attribute, "a sort", "never let anything go")
         return builder._add(Cleanse(label, (stream._port,), attribute, keys))
@@ -66,28 +69,10 @@ def merge(*streams: Stream, on: str | None = None, name: str | None = None) -> S
         ports = tuple(s._port for s in streams)
         refuse_different(ports)
         attribute = on if on is not None else only_progressing(streams, "to merge on")
-        require_columns((attribute,), streams[0].schema)
+        require_time(streams[0], attribute)
         for stream in streams:
             stream.require_progress(attribute, "a merge", "never let anything go")
         return builder._add(Merge(label, ports, attribute))
-
-
-def only_progressing(streams: Sequence[Stream], what: str) -> str:
-    """The one attribute that all streams make progress on; refused where there are several or none."""
-    common = [a for a in streams[0].progressing if all(a in s.progressing for s in streams)]
-    if len(common) == 1:
-        return common[0]
-    every = " in all streams" if len(streams) > 1 else ""
-    falling = [a for a in downwards(streams[0]) if all(a in downwards(s) for s in streams)]
-    if falling and not common:
-        raise QueryError(
-            f"no attribute {what}: '{falling[0]}' progresses downwards, and one that grows is needed",
-            found=f"progress downwards on {', '.join(falling)}{every}",
-            hint=turning_hint(falling[0]),
-        )
-    raise QueryError(
-        f"say which attribute {what}", found=f"progress on {', '.join(common) or 'nothing'}{every}", hint="give on="
-    )
 
 
 def _order_keys(on: str, by: Sequence[str] | str, schema: pa.Schema) -> tuple[str, ...]:

@@ -25,10 +25,11 @@ from penstock.language.aggregating import aggregate
 from penstock.language.checks import refuse_hidden
 from penstock.language.deduping import dedupe
 from penstock.language.joining import join
-from penstock.language.ordering import bsort, cleanse, only_progressing
+from penstock.language.ordering import bsort, cleanse
 from penstock.language.ordering import merge as merge_streams
 from penstock.language.resampling import resample
 from penstock.language.tables import join_table
+from penstock.language.times import only_progressing
 from penstock.language.turning import downwards, refuse_downwards
 
 if TYPE_CHECKING:
@@ -114,9 +115,10 @@ class Stream:
         the rest go at the end of the input.
 
         Windows start at every multiple of `advance` (of `size` without it; tuple numbers start at 1). With
-        `origin="first"` they start at the first value of their group (the smallest; of an attribute that decreases, they
-        go down from the largest) and every `advance` from there, and the origin of every group is kept for good. An `advance` that is a predicate opens a window at the value of each tuple for
-        which it holds, one for each such value and group.
+        `origin="first"` they start at the first value of their group and every `advance` from there, and the origin of
+        every group is kept for good: the smallest value; of an attribute that decreases, the largest, and windows go
+        down. An `advance` that is a predicate opens a window at the value of each tuple for which it holds, one for
+        each such value and group.
 
         A window leaves when the low-water mark of the stream has reached its end. `assuming=pk.order(on, slack, by)`
         deduces that from arrival instead, and needs no progress: when more than `slack` tuples of the order's group
