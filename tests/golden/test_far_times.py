@@ -7,9 +7,12 @@ from typing import Any
 
 import pytest
 from tests.golden.conftest import Runner
+from tests.plan.networks import planned
 
 import penstock as pk
+from penstock.cli.accounts import accounts, balanced
 from penstock.errors import QueryError
+from penstock.plan.keep_rejects import errors_output
 
 SCHEMA = {"ts": "int64", "k": "string", "v": "int64"}
 FAR = 8_000_000_000_000_000_000
@@ -90,15 +93,21 @@ def test_expressions_that_cannot_leave_the_range_are_not_looked_at() -> None:
     net = pk.Network("far")
     packets = net.source("packets", pk.memory(ROWS, schema=SCHEMA))
     packets.map(minute="ts / 60", same="ts").aggregate({"n": "count(*)"}, on="minute", size=10**17).output("o")
-    assert "map1!errors" not in [output.name for output in _planned(net)]
+    assert "map1!errors" not in [output.name for output in planned(net).network.outputs]
     with pytest.raises(QueryError, match="the map 'map2' refuses nothing"):
         packets.map(minute="ts / 60").errors()
 
 
-def _planned(net: pk.Network) -> Any:
-    from tests.plan.networks import planned
-
-    return planned(net).network.outputs
+def test_the_books_and_the_stepper_know_of_them() -> None:
+    net = pk.Network("far")
+    _shifted(net).aggregate({"n": "count(*)"}, on="far", size=10).output("counts")
+    books = accounts(planned(net).network, net.run(engine="local").record())
+    assert balanced(books)
+    assert (("out", 2), ("refused", 2)) in [account.parts for account in books]
+    stepper = net.stepper()
+    stepper.run(inputs=True)
+    assert stepper.output(errors_output("shift"))["reason"].to_pylist() == [REASON] * 2
+    assert stepper.output("counts")["n"].to_pylist() == [2]
 
 
 def test_values_that_are_assumed_to_be_in_order_go_to_the_late_stream(run: Runner) -> None:
