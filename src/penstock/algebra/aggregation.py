@@ -13,7 +13,6 @@ Between integers `/` is floor division here as everywhere: `sum(a) / count(*)` i
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -26,7 +25,9 @@ from sqlglot import exp
 from penstock.algebra import kernel, purity
 from penstock.algebra.aggregates import ALIASES, FUNCTIONS, Call, Function, Parts
 from penstock.algebra.expression import DIALECT, Expression, bind, bind_tree, parse, resolve, sql_of
+from penstock.algebra.naming import did_you_mean
 from penstock.algebra.window_function import WindowFunction
+from penstock.algebra.zones import in_zone, zone_of
 from penstock.errors import QueryError
 
 Outputs: TypeAlias = Mapping[str, str | WindowFunction] | WindowFunction
@@ -143,7 +144,9 @@ def decompose(outputs: Outputs, schema: pa.Schema, *, on: str) -> Aggregation:
         for name, tree in lifted.items()
     )
     returned = [field for call in called for field in _fields(call)]
-    fields = {field.name: field for field in (*_typed(finals, merged), *returned)}
+    zones = {name: zone_of(calls.kinds(tree)) for name, tree in lifted.items()}
+    computed = [field.with_type(in_zone(field.type, zones[field.name])) for field in _typed(finals, merged)]
+    fields = {field.name: field for field in (*computed, *returned)}
     used = {*calls.columns(), *(name for call in called for name in call.columns)}
     return Aggregation(
         tuple(parts.partials),
@@ -216,6 +219,12 @@ class _Calls:
     def columns(self) -> tuple[str, ...]:
         return tuple(name for name in self.schema.names if name in self._used)
 
+    def kinds(self, lifted: exp.Expr) -> list[pa.DataType]:
+        """The types of what the calls of an output are about."""
+        known = list(self.found.values())
+        calls = [known[int(node.name.removeprefix("call "))] for node in lifted.find_all(exp.Column)]
+        return [call.arguments[0].type for call in calls if call.arguments]
+
     def lift_output(self, name: str, text: str) -> exp.Expr:
         """The tree of an output, with a column "call i" in the place of each aggregate call."""
         tree = resolve(parse(text, what="output"), self.schema, what="output")
@@ -238,7 +247,7 @@ class _Calls:
             node.replace(exp.column(exp.to_identifier(f"call {self._number(node)}", quoted=True)))
             return
         if isinstance(node, exp.Anonymous) and not purity.is_known(node.name):
-            raise purity.unknown(node.name, f"output {text!r}")
+            raise purity.unknown(node.name, f"output {text!r}", sorted([*FUNCTIONS, *ALIASES]))
         if isinstance(node, exp.Column):
             column = node.name or "*"
             raise QueryError(
@@ -267,11 +276,10 @@ class _Calls:
         name = ALIASES.get(named, named)
         function = FUNCTIONS.get(name)
         if function is None:
-            close = difflib.get_close_matches(named, [*FUNCTIONS, *ALIASES], n=2)
             raise QueryError(
                 f"unknown aggregate {named}() in {text}",
                 expected=f"one of {', '.join(sorted([*FUNCTIONS, *ALIASES]))}",
-                hint=f"did you mean {' or '.join(close)}?" if close else None,
+                hint=did_you_mean(named, [*FUNCTIONS, *ALIASES]),
             )
         given = list(node.iter_expressions())
         distinct = bool(given) and isinstance(given[0], exp.Distinct)

@@ -8,7 +8,7 @@ The physical operator of `Filter` is `FilterOp` in `penstock.operators`.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar
@@ -94,9 +94,13 @@ class Box(ABC):
         """The output by which tuples leave that came too late for the box, if it has one."""
         return self.ports.index("late") if "late" in self.ports else None
 
+    def errors_port(self) -> int | None:
+        """The output by which tuples leave that the box has refused, if it has one."""
+        return self.ports.index("errors") if "errors" in self.ports else None
+
     def delivers(self, port: int) -> bool:
         """Whether what leaves by a port is what the box is there for, and counts as its results."""
-        return port != self.late_port()
+        return port not in (self.late_port(), self.errors_port())
 
     @abstractmethod
     def required(self, port_columns: Sequence[frozenset[str]]) -> tuple[frozenset[str], ...]:
@@ -241,11 +245,24 @@ class Map(Box):
     """SQuAl Map: every output attribute is an expression of the input tuple."""
 
     outputs: tuple[tuple[str, Expression], ...]
+    times: tuple[str, ...] = ()
+    """Outputs that boxes behind take for times: a tuple of which one is out of range is refused."""
 
     kind: ClassVar[str] = "map"
+    ERRORS: ClassVar[int] = 1
+
+    @cached_property
+    def ports(self) -> tuple[str, ...]:
+        return ("", "errors") if self.risky else ("",)
+
+    @cached_property
+    def risky(self) -> frozenset[str]:
+        """The outputs that make progress and may be out of range, though what they are computed from is not."""
+        marks = [mark for mark, _, how in (*self.carried, *self.turned) if how.may_leave_range]
+        return frozenset((*visible(marks), *fallen(marks)))
 
     def schema(self, port: int) -> pa.Schema:
-        return self._schema
+        return REJECT_SCHEMA if port == self.ERRORS else self._schema
 
     @cached_property
     def _schema(self) -> pa.Schema:
@@ -277,11 +294,18 @@ class Map(Box):
         return tuple(found)
 
     def progress(self, port: int, marks: Sequence[Marks]) -> dict[str, int]:
+        if port == self.ERRORS:
+            return end_of(marks)
         found = {name: how.apply(marks[0][mark]) for name, mark, how in (*self.carried, *self.turned)}
         return found | end_of(marks)
 
+    def computed(self, needed: Collection[str]) -> tuple[tuple[str, Expression], ...]:
+        """The outputs that are computed when these are needed: one at least, as a table without columns has no rows."""
+        wanted = {*needed, *self.times}
+        return tuple(output for output in self.outputs if output[0] in wanted) or self.outputs[:1]
+
     def required(self, port_columns: Sequence[frozenset[str]]) -> tuple[frozenset[str], ...]:
-        return (frozenset(c for name, e in self.outputs if name in port_columns[0] for c in e.columns),)
+        return (frozenset(c for _, e in self.computed(port_columns[0]) for c in e.columns),)
 
     def describe(self) -> str:
         return ", ".join(name if e.text == name else f"{name}={e.text}" for name, e in self.outputs)

@@ -8,7 +8,6 @@ side: `CAST(a AS DOUBLE) / b`. Division of an integer by zero is NULL; `%` keeps
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -19,6 +18,9 @@ from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
 from penstock.algebra import kernel, purity
+from penstock.algebra.failures import explained, overflows
+from penstock.algebra.naming import did_you_mean
+from penstock.algebra.zones import in_zone, zone_of
 from penstock.errors import QueryError
 
 DIALECT: Final = "duckdb"
@@ -72,10 +74,13 @@ def evaluate(expressions: Sequence[tuple[str, Expression]], table: pa.Table) -> 
     computed = [bound for _, bound in expressions if bound.column is None]
     if computed:
         items = ", ".join(f"{bound.sql} AS e{i}" for i, bound in enumerate(computed))
-        found = iter(_over(items, computed, table).columns)
+        try:
+            found = iter(_over(items, computed, table).columns)
+        except QueryError as error:
+            raise _failing([(f"attribute '{name}'", e) for name, e in expressions], table, error) from error
     else:
         found = iter(())
-    columns = [next(found) if bound.column is None else table[bound.column] for _, bound in expressions]
+    columns = [_in_type(next(found), e.type) if e.column is None else table[e.column] for _, e in expressions]
     return pa.table(columns, names=[name for name, _ in expressions])
 
 
@@ -87,7 +92,26 @@ def mask(predicates: Sequence[Expression], table: pa.Table) -> pa.ChunkedArray:
     if not predicates:
         return pa.chunked_array([pa.repeat(pa.scalar(0, pa.int32()), table.num_rows)])
     cases = " ".join(f"WHEN {bound.sql} THEN {i}" for i, bound in enumerate(predicates))
-    return _over(f"CAST(CASE {cases} ELSE {len(predicates)} END AS INTEGER) AS port", predicates, table)["port"]
+    try:
+        return _over(f"CAST(CASE {cases} ELSE {len(predicates)} END AS INTEGER) AS port", predicates, table)["port"]
+    except QueryError as error:
+        raise _failing([("predicate", bound) for bound in predicates], table, error) from error
+
+
+def _failing(expressions: Sequence[tuple[str, Expression]], table: pa.Table, error: QueryError) -> QueryError:
+    """The error of the first of several expressions that a value does not fit into."""
+    for what, bound in expressions if overflows(error) else ():
+        try:
+            _over(f"{bound.sql} AS value", (bound,), table)
+        except QueryError as own:
+            return explained(own, f"the {what}", bound.text)
+    return error
+
+
+def _in_type(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
+    """The kernel gives all instants as UTC: a column of the same ones in the zone that the expression has."""
+    timed = pa.types.is_nested(kind) or pa.types.is_timestamp(kind)
+    return column.cast(kind) if timed and column.type != kind else column
 
 
 def _over(items: str, expressions: Iterable[Expression], table: pa.Table) -> pa.Table:
@@ -99,6 +123,16 @@ def _over(items: str, expressions: Iterable[Expression], table: pa.Table) -> pa.
 
 def parse(text: str, *, what: str) -> exp.Expr:
     """The tree of a text that is one expression."""
+    if not isinstance(text, str):
+        raise QueryError(
+            f"the {what} is no text",
+            expected="SQL over the attributes of the stream, such as 'ts / 60'",
+            found=repr(text),
+            hint="write it in SQL; functions in Python go over windows: "
+            "aggregate({...: pk.window_function(final=...)}, ...)"
+            if callable(text)
+            else f"put it in quotes: '{text}'",
+        )
     try:
         trees = [tree for tree in sqlglot.parse(text, dialect=DIALECT) if tree is not None]
     except SqlglotError as error:
@@ -159,7 +193,7 @@ def bind_tree(tree: exp.Expr, text: str, schema: pa.Schema, *, what: str) -> Exp
         raise QueryError(f"{text!r} does not fit its columns: {error.what}", found=shown or None) from error
     if pa.types.is_null(kind):
         raise QueryError(f"{text!r} is always NULL and has no type", hint="say which: CAST(NULL AS BIGINT)")
-    return Expression(text, sql, kind, columns)
+    return Expression(text, sql, in_zone(kind, zone_of(used.types)), columns)
 
 
 def sql_of(tree: exp.Expr) -> str:
@@ -215,12 +249,10 @@ def _named(name: str, schema: pa.Schema, what: str) -> str:
         return str(same[0])
     if same:
         raise QueryError(f"column {name!r} of the {what} is ambiguous", expected=f"one of {', '.join(same)}")
-    folded = {known.casefold(): known for known in schema.names}
-    close = [folded[found] for found in difflib.get_close_matches(name.casefold(), folded, n=2)]
     raise QueryError(
         f"unknown column {name!r} in the {what}",
         expected=f"one of {', '.join(schema.names)}" if schema.names else "no columns: the stream has none",
-        hint=f"did you mean {' or '.join(close)}?" if close else None,
+        hint=did_you_mean(name, schema.names),
     )
 
 

@@ -13,11 +13,12 @@ from functools import lru_cache
 from typing import Any, Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from sqlglot import exp
 
 from penstock.algebra import kernel
 from penstock.algebra.expression import Expression, columns_of, parse, resolve, sql_of
-from penstock.algebra.ticks import BEGINNING, END, can_progress, from_ticks, to_ticks
+from penstock.algebra.ticks import BEGINNING, END, LONGEST, can_progress, from_ticks, out_of_range, to_ticks
 from penstock.errors import QueryError
 
 _KINDS: Final = exp.DataType.Type
@@ -49,6 +50,16 @@ class Progression:
     def result_falls(self) -> bool:
         """Whether the expression decreases: then its mark is of its negative, too."""
         return self.falls != self.turns
+
+    @property
+    def may_leave_range(self) -> bool:
+        """Whether a tick of the attribute that is of use may give one that is out of range."""
+        if self.sql is None:
+            return False
+        low, high = _range(self.source)
+        ends = max(low, BEGINNING + LONGEST), min(high, END - LONGEST)
+        found = pa.array([_value(self, tick) for tick in ends], pa.int64())
+        return bool(pc.any(pc.fill_null(out_of_range(found, self.result), True)).as_py())
 
     def apply(self, tick: int) -> int:
         """The low-water mark of the expression, in its ticks, when that of the attribute is `tick`."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from penstock.algebra.box import Box, Marks, Output, Port, Source
-from penstock.algebra.hidden import ENDED
+from penstock.algebra.hidden import ENDED, fallen
 from penstock.algebra.joint import joint_marks
 from penstock.algebra.ticks import BEGINNING
 from penstock.errors import InternalError, QueryError
@@ -97,6 +97,7 @@ def lost_progress(port: Port, attribute: str) -> Box | None:
     """The box on the way to `port` that lost the progress of `attribute`, or None if no box upstream ever had it."""
     box = port.box
     for upstream in box.inputs:
-        if attribute in upstream.progressing or (upstream.progressing and attribute not in upstream.schema.names):
+        known = (*upstream.progressing, *fallen(upstream.box.marked(upstream.index)))
+        if attribute in known or (upstream.progressing and attribute not in upstream.schema.names):
             return box
     return next((lost for p in box.inputs if (lost := lost_progress(p, attribute)) is not None), None)

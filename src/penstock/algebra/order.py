@@ -33,5 +33,8 @@ class Order:
 
 
 def order(on: str, slack: int = 0, by: Sequence[str] | str = ()) -> Order:
-    """How tuples are expected to arrive, for `assuming=`: Aurora's order specification."""
+    """How tuples are expected to arrive, in ascending order but for a slack: Aurora's order specification.
+
+    For `assuming=`. An attribute that decreases is turned round before, with `map(turned="-left", ...)`.
+    """
     return Order(on, slack, (by,) if isinstance(by, str) else tuple(by))

@@ -6,17 +6,18 @@ connection is refused. DuckDB's own parser and catalogue are asked what a text c
 
 from __future__ import annotations
 
-import difflib
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import Any, Final
 
 from penstock.algebra import kernel
+from penstock.algebra.naming import did_you_mean
 from penstock.errors import InternalError, QueryError
 
 REPLAY: Final = "a batch that runs again must give the same tuples, so an expression may use the tuple alone"
 
+_USUAL: Final = ("abs", "coalesce", "date_trunc", "length", "lower", "round", "substring")
 _SPREADS: Final = frozenset({"unnest", "generate_subscripts", "regexp_split_to_table"})
 """What DuckDB accepts in a select list although it changes the number of rows."""
 
@@ -47,11 +48,11 @@ def is_known(function: str) -> bool:
     return function.lower() in _catalogue()
 
 
-def unknown(function: str, what: str) -> QueryError:
-    """The refusal of a function that does not exist."""
-    close = difflib.get_close_matches(function, _catalogue(), n=3)
-    hint = f"did you mean {' or '.join(close)}?" if close else None
-    return QueryError(f"unknown function {function}() in the {what}", hint=hint)
+def unknown(function: str, what: str, known: Sequence[str] = ()) -> QueryError:
+    """The refusal of a function that does not exist; `known` are those that are meant to be used there."""
+    hint = did_you_mean(function, known) or did_you_mean(function, _catalogue())
+    some = f"one of {', '.join(known)}" if known else f"a scalar function of DuckDB, such as {', '.join(_USUAL)}"
+    return QueryError(f"unknown function {function}() in the {what}", expected=None if hint else some, hint=hint)
 
 
 def check(sql: str, names: frozenset[str], *, what: str) -> None:

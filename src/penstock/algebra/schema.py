@@ -8,6 +8,7 @@ from typing import Any, Final, TypeAlias
 
 import pyarrow as pa
 
+from penstock.algebra.naming import did_you_mean
 from penstock.errors import QueryError
 
 SchemaLike: TypeAlias = Mapping[str, Any] | pa.Schema
@@ -48,20 +49,22 @@ _SIMPLE: Final[dict[str, pa.DataType]] = {
     "timestamp": pa.timestamp("us"),
     "datetime": pa.timestamp("us"),
 }
-_PATTERNS: Final = "timestamp[s|ms|us|ns], timestamp[us, UTC], decimal(p, s), list<type>"
+_PATTERNS: Final = (
+    "timestamp[s|ms|us|ns], timestamp[us, UTC], decimal(p, s), list<type>, struct<name: type, ...>, map<type, type>"
+)
 _TIMESTAMP: Final = re.compile(
     r"timestamp\s*\[\s*(s|ms|us|ns)\s*(?:,\s*(?:tz\s*=\s*)?([\w/+:\-]+)\s*)?\]", re.IGNORECASE
 )
 _DECIMAL: Final = re.compile(r"(?:decimal|decimal128|numeric)\s*\(\s*(\d+)\s*(?:,\s*(-?\d+)\s*)?\)", re.IGNORECASE)
-_LIST: Final = re.compile(r"list\s*<\s*(?:item\s*:\s*)?(.+)>", re.IGNORECASE)
+_NESTED: Final = re.compile(r"(list|array|struct|map)\s*<(.*)>", re.IGNORECASE | re.DOTALL)
 _DECIMAL_DIGITS: Final = 38  # what 128 bits hold
 
 
 def parse_type(text: str) -> pa.DataType:
     """The type that a name stands for.
 
-    >>> parse_type("timestamp[us, UTC]"), parse_type("list<int64>"), parse_type("decimal(10, 2)")
-    (TimestampType(timestamp[us, tz=UTC]), ListType(list<item: int64>), Decimal128Type(decimal128(10, 2)))
+    >>> parse_type("timestamp[us, UTC]"), parse_type("decimal(10, 2)"), parse_type("struct<a: list<int64>>")
+    (TimestampType(timestamp[us, tz=UTC]), Decimal128Type(decimal128(10, 2)), StructType(struct<a: list<item: int64>>))
     """
     name = text.strip()
     if (simple := _SIMPLE.get(name.lower())) is not None:
@@ -73,13 +76,53 @@ def parse_type(text: str) -> pa.DataType:
         if not 1 <= digits <= _DECIMAL_DIGITS:
             raise QueryError(f"a decimal has 1 to {_DECIMAL_DIGITS} digits", found=repr(text))
         return pa.decimal128(digits, scale)
-    if found := _LIST.fullmatch(name):
-        return pa.list_(parse_type(found.group(1)))
+    if found := _NESTED.fullmatch(name):
+        return _nested(name, found.group(1).lower(), _parts(name, found.group(2)))
+    _parts(name, name)
     raise QueryError(
-        f"unknown type name {text!r}",
+        f"unknown type name {name!r}",
         expected=f"one of {', '.join(_SIMPLE)}; or {_PATTERNS}",
-        hint="use one of these names, or give a pyarrow type",
+        hint=did_you_mean(name, _SIMPLE) or "use one of these names, or give a pyarrow type",
     )
+
+
+def _nested(text: str, kind: str, parts: list[str]) -> pa.DataType:
+    if kind == "struct":
+        fields = [_field(text, part) for part in parts]
+        if len({field.name for field in fields}) < len(fields):
+            raise QueryError(f"two fields of {text!r} have the same name")
+        return pa.struct(fields)
+    if kind == "map":
+        if len(parts) != 2:
+            raise QueryError("a map has a type of keys and one of values", expected="map<string, int64>", found=text)
+        return pa.map_(parse_type(parts[0]), parse_type(parts[1]))
+    if len(parts) != 1:
+        raise QueryError("a list has one type of items", expected="list<int64>", found=text)
+    return pa.list_(parse_type(re.sub(r"^\s*item\s*:", "", parts[0])))
+
+
+def _field(text: str, part: str) -> pa.Field:
+    name, colon, kind = part.partition(":")
+    if not colon or not name.strip():
+        found = repr(part.strip())
+        raise QueryError(f"a field of {text!r} has no type", expected="struct<name: type, ...>", found=found)
+    return pa.field(name.strip(), parse_type(kind))
+
+
+def _parts(text: str, inside: str) -> list[str]:
+    """What the outermost commas separate; refused where brackets do not match."""
+    parts, depth = [""], 0
+    for letter in inside:
+        depth += (letter in "<([") - (letter in ">)]")
+        if depth < 0:
+            break
+        if letter == "," and not depth:
+            parts.append("")
+        else:
+            parts[-1] += letter
+    if depth:
+        raise QueryError(f"cannot read the type {text!r}: its brackets do not match")
+    return parts
 
 
 def parse_schema(spec: SchemaLike) -> pa.Schema:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 import pyarrow as pa
 
 from penstock.algebra.box import Box, Marks
-from penstock.algebra.hidden import end_of, visible
+from penstock.algebra.hidden import end_of, fallen, falling, visible
 from penstock.algebra.pairing import Pairing
 
 if TYPE_CHECKING:
@@ -45,7 +45,9 @@ class TableJoin(Box):
         return self.pairing.name(0, attribute) if self.paired else attribute
 
     def progress(self, port: int, marks: Sequence[Marks]) -> dict[str, int]:
-        return {self.name_of(a): marks[0][a] for a in visible(marks[0])} | end_of(marks)
+        up = {self.name_of(a): marks[0][a] for a in visible(marks[0])}
+        down = {falling(self.name_of(a)): marks[0][falling(a)] for a in fallen(marks[0])}
+        return up | down | end_of(marks)
 
     def required(self, port_columns: Sequence[frozenset[str]]) -> tuple[frozenset[str], ...]:
         needed = self._compared(0) | self._shown(0, port_columns[0])

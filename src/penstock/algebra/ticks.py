@@ -140,6 +140,16 @@ def out_of_range(ticks: pa.Array | pa.ChunkedArray, kind: pa.DataType) -> pa.Arr
     return pc.or_(pc.less(ticks, least), pc.greater(ticks, END - LONGEST))
 
 
+def unfit(column: pa.ChunkedArray) -> pa.ChunkedArray | None:
+    """A mask of the values that no window can be computed on, NULL or out of range; None if there are none."""
+    ticks = to_ticks(column, wrap=True)
+    extremes = pc.min_max(ticks)
+    ends = pa.array([extremes["min"].as_py(), extremes["max"].as_py()], pa.int64())
+    if not column.null_count and not pc.any(out_of_range(ends, column.type)).as_py():
+        return None
+    return pc.fill_null(out_of_range(ticks, column.type), True)
+
+
 def tick_of(value: Any, kind: pa.DataType) -> int:
     """The tick of one Python value of a progressing attribute.
 

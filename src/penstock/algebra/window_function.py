@@ -32,6 +32,8 @@ class WindowFunction:
     returns: pa.DataType | pa.Schema
     columns: tuple[str, ...] | None
     """The columns it is given; None for all of the input."""
+    down: tuple[str, int] | None = None
+    """Where windows are on an attribute that decreases, turned round: its name, and their size."""
 
     @property
     def stepwise(self) -> bool:

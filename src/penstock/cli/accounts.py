@@ -49,7 +49,8 @@ def accounts(network: Network, record: Record) -> list[Account]:
             if isinstance(box, Aggregate):
                 found.append(_of_aggregate(box, work))
             elif box.kind in ("map", "union"):
-                found.append(Account(f"box {box.name}", ("in", work.tuples_in), (("out", work.tuples_out),)))
+                parts = [("out", work.tuples_out), *([("refused", work.refused)] if work.refused else [])]
+                found.append(Account(f"box {box.name}", ("in", work.tuples_in), tuple(parts)))
     return found
 
 
@@ -109,7 +110,8 @@ def _left(port: Port, record: Record) -> int:
     if isinstance(port.box, Source):
         count = record.inputs.get(port.box.name, InputCount())
         return {0: count.taken, Source.LATE: count.late, Source.ERRORS: count.refused}[port.index]
-    return record.boxes.get(port.box.name, BoxWork()).tuples_out
+    work = record.boxes.get(port.box.name, BoxWork())
+    return work.refused if port.index == port.box.errors_port() else work.tuples_out
 
 
 def _left_is_known(port: Port) -> bool:

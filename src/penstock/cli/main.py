@@ -80,6 +80,8 @@ def run(
         for name, work in result.record().boxes.items():
             if work.late:
                 console.print(f"{name}: {work.late:,} of {work.tuples_in:,} tuples came too late", highlight=False)
+            if work.refused:
+                console.print(f"{name}: {work.refused:,} of {work.tuples_in:,} tuples refused", highlight=False)
 
 
 @app.command()

@@ -20,7 +20,8 @@ from penstock.algebra.window_function import WindowFunction
 from penstock.errors import QueryError
 from penstock.language.checks import key_columns, refuse_hidden, require_columns, require_ticks
 from penstock.language.smoothing import smoothed, smoothing
-from penstock.language.turning import aggregate_down, decreases
+from penstock.language.times import require_time
+from penstock.language.turning import aggregate_down, decreases, refuse_downwards
 
 if TYPE_CHECKING:
     from penstock.language.stream import Stream
@@ -49,6 +50,12 @@ def aggregate(
     builder = stream._builder
     label = builder._fresh("aggregate", name)
     with builder._building(label):
+        if not isinstance(outputs, Mapping | WindowFunction):
+            raise QueryError(
+                "the outputs of an aggregate cannot be read",
+                expected="{'name': 'SQL with aggregates'}, or pk.window_function(...)",
+                found=repr(outputs),
+            )
         down = None if assuming is not None else decreases(stream, on)
         if down is not None and isinstance(advance, str | dt.timedelta):
             raise QueryError(f"'{down}' decreases, and advance= must be a number then", found=repr(advance))
@@ -56,12 +63,6 @@ def aggregate(
             options = {"by": by, "timeout": timeout, "origin": origin, "partial": partial, "name": label}
             smooth_options = {"flush": flush, "table": table, "every": every, "delay": delay}
             return aggregate_down(stream, outputs, down, size, advance, **options, **smooth_options)
-        if not isinstance(outputs, Mapping | WindowFunction):
-            raise QueryError(
-                "the outputs of an aggregate cannot be read",
-                expected="{'name': 'SQL with aggregates'}, or pk.window_function(...)",
-                found=repr(outputs),
-            )
         keys = key_columns(by, stream.schema)
         if assuming is not None and not isinstance(assuming, Order):
             raise QueryError("assuming= is no order specification", expected="pk.order(...)", found=repr(assuming))
@@ -69,8 +70,10 @@ def aggregate(
         # A column of that name comes first: numbers in its place would be other values than those that are seen.
         numbered = attribute == TUPLE_NUMBER and TUPLE_NUMBER not in stream.schema.names
         order = _order(assuming, attribute, keys, stream.schema)
+        if order is not None:
+            refuse_downwards(stream, attribute, "assuming=")
         if not numbered:
-            require_columns((attribute,), stream.schema)
+            require_time(stream, attribute)
             if attribute == TUPLE_NUMBER and order is None and attribute not in stream.progressing:
                 raise QueryError(
                     f"'{TUPLE_NUMBER}' is a column of this stream, so windows cannot be on the numbers of its tuples",
@@ -168,6 +171,12 @@ def _windows(
 
 def _advance(advance: Duration, kind: pa.DataType, schema: pa.Schema) -> int | Expression:
     """A length in ticks, or the predicate that opens windows."""
+    if callable(advance):
+        raise QueryError(
+            "advance= is a length or a condition in SQL",
+            expected="such as 10, '10 seconds' or 'len > 100'",
+            found=repr(advance),
+        )
     if not isinstance(advance, str):
         return duration_ticks(advance, kind)
     try:

@@ -11,6 +11,7 @@ from penstock.algebra.box import Box, Output, Port, Source
 from penstock.algebra.expression import bind_predicate
 from penstock.algebra.network import Network as FrozenNetwork
 from penstock.algebra.schema import SchemaLike, parse_schema, plain_schema
+from penstock.algebra.ticks import can_progress
 from penstock.connectors.base import Connector
 from penstock.errors import PenstockError, QueryError
 from penstock.language.checks import key_columns, refuse_hidden, require_columns, require_name, require_ticks
@@ -20,6 +21,7 @@ from penstock.progress.policy import Ordered, Policy
 
 LATE_CHOICES = ("route", "drop", "error")
 TIMESTAMPS = ("external", "internal", "latent")
+DEFAULT_ON = "ts"
 OVERDUE_CHOICES = ("report", "close")
 
 
@@ -67,7 +69,7 @@ class Builder:
                 raise QueryError("the schema of this input is not known", hint="give schema={'ts': 'int64', ...}")
             tuples = plain_schema(tuples)
             if on is None:
-                on = next(iter(progress), "ts") if isinstance(progress, Mapping) else "ts"
+                on = next(iter(progress), "ts") if isinstance(progress, Mapping) else _default(tuples, timestamps)
             if timestamps != "external":
                 if on in tuples.names:
                     raise QueryError(
@@ -145,6 +147,26 @@ class Builder:
 
 def _ports(box: Box) -> list[Port]:
     return [Port(box, index) for index in range(len(box.ports))]
+
+
+def _default(tuples: pa.Schema, timestamps: str) -> str:
+    """The attribute that is meant without on=; refused where tuples do not have it."""
+    if timestamps != "external" or DEFAULT_ON in tuples.names:
+        return DEFAULT_ON
+    able = [field.name for field in tuples if can_progress(field.type)]
+    # The hint is to be copied: a time is meant more often than a number.
+    first = next((name for name in able if not pa.types.is_integer(tuples.field(name).type)), next(iter(able), None))
+    raise QueryError(
+        f"say on which attribute the input makes progress: it has no '{DEFAULT_ON}', which is meant without on=",
+        expected=f"on= one of {', '.join(able)} (integers, dates and timestamps)"
+        if able
+        else "an integer, date or timestamp attribute",
+        found=", ".join(f"{field.name} {field.type}" for field in tuples),
+        hint=f"net.source(..., on='{first}')"
+        if first is not None
+        else "declare one of them as such with schema={...}, or let tuples have the time of their arrival: "
+        "timestamps='internal'",
+    )
 
 
 def _tracks(on: str, progress: Policy | Mapping[str, Policy] | None, tuples: pa.Schema) -> list[tuple[str, Policy]]:

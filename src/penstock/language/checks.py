@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import pyarrow as pa
 
 from penstock.algebra.hidden import is_hidden
+from penstock.algebra.naming import did_you_mean
 from penstock.algebra.ticks import can_progress
 from penstock.errors import QueryError
 
@@ -30,7 +31,11 @@ def refuse_hidden(names: Sequence[str]) -> None:
 def require_columns(names: Sequence[str], schema: pa.Schema) -> None:
     for name in names:
         if not isinstance(name, str) or schema.get_field_index(name) < 0:
-            raise QueryError(f"unknown column {name!r}", expected=f"one of {', '.join(schema.names)}")
+            raise QueryError(
+                f"unknown column {name!r}",
+                expected=f"one of {', '.join(schema.names)}",
+                hint=did_you_mean(str(name), schema.names),
+            )
 
 
 def key_columns(by: Sequence[str] | str, schema: pa.Schema) -> tuple[str, ...]:

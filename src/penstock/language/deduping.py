@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from penstock.algebra.dedupe import Dedupe
-from penstock.language.checks import key_columns, require_columns
-from penstock.language.ordering import only_progressing
+from penstock.language.checks import key_columns
+from penstock.language.times import only_progressing, require_time
+from penstock.language.turning import refuse_downwards
 
 if TYPE_CHECKING:
     from penstock.language.stream import Stream
@@ -20,7 +21,8 @@ def dedupe(
     label = builder._fresh("dedupe", name)
     with builder._building(label):
         attribute = on if on is not None else only_progressing((stream,), "duplicates agree in")
-        require_columns((attribute,), stream.schema)
+        require_time(stream, attribute)
+        refuse_downwards(stream, attribute, "a dedupe")
         stream.require_progress(attribute, "what a dedupe remembers", "be kept for ever")
         keys = key_columns(stream.schema.names if by is None else by, stream.schema)
         return builder._add(Dedupe(label, (stream._port,), attribute, tuple(k for k in keys if k != attribute)))

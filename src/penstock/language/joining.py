@@ -13,8 +13,9 @@ from penstock.algebra.order import Order
 from penstock.algebra.pairing import Pairing, bind_pair
 from penstock.algebra.ticks import Duration, duration_ticks, tick_ns
 from penstock.errors import PenstockError, QueryError
-from penstock.language.checks import require_columns
 from penstock.language.ordering import assume
+from penstock.language.times import left_out, require_time
+from penstock.language.turning import downwards, refuse_downwards
 
 if TYPE_CHECKING:
     from penstock.language.stream import Stream
@@ -52,7 +53,7 @@ def join(
             orders = _orders(assuming)
             attributes = _attributes(on, orders, left, right)
             for stream, attribute in zip((left, right), attributes, strict=True):
-                require_columns((attribute,), stream.schema)
+                require_time(stream, attribute)
             inputs = [
                 stream if order is None else assume(stream, order, f"{label}.{side}")
                 for stream, order, side in zip((left, right), orders, Join.SIDES, strict=True)
@@ -112,10 +113,12 @@ def _attributes(on: On, orders: Orders, left: Stream, right: Stream) -> tuple[st
 def _only(stream: Stream) -> str:
     if len(stream.progressing) == 1:
         return stream.progressing[0]
+    if not stream.progressing and (falling := downwards(stream)):
+        refuse_downwards(stream, falling[0], "a join")
     raise QueryError(
         "say which attributes the join is on",
         found=f"'{stream._port.name}' makes progress on {', '.join(stream.progressing) or 'nothing'}",
-        hint="give on=('A', 'B'), one progressing attribute of each stream",
+        hint=left_out(stream) or "give on=('A', 'B'), one progressing attribute of each stream",
     )
 
 

@@ -14,6 +14,8 @@ from penstock.algebra.cleanse import Cleanse, Merge, refuse_different
 from penstock.algebra.order import Order
 from penstock.errors import QueryError
 from penstock.language.checks import key_columns, require_columns, require_ticks
+from penstock.language.times import only_progressing, require_time
+from penstock.language.turning import refuse_downwards
 
 if TYPE_CHECKING:
     from penstock.language.stream import Stream
@@ -29,6 +31,7 @@ def assume(stream: Stream, order: Order, name: str | None = None) -> Stream:
                 "that is no order specification", expected="pk.order(on=, slack=0, by=())", found=repr(order)
             )
         keys = _order_keys(order.on, order.by, stream.schema)
+        refuse_downwards(stream, order.on, "assuming=")
         return builder._add(Assume(label, (stream._port,), replace(order, by=keys)))
 
 
@@ -39,6 +42,7 @@ def bsort(
     label = builder._fresh("bsort", name)
     with builder._building(label):
         attribute = on if on is not None else only_progressing((stream,), "to sort on")
+        require_time(stream, attribute)
         keys = _order_keys(attribute, by, stream.schema)
         return builder._add(BSort(label, (stream._port,), Order(attribute, slack, keys)))
 
@@ -48,6 +52,7 @@ def cleanse(stream: Stream, *, on: str | None = None, by: Sequence[str] | str = 
     label = builder._fresh("cleanse", name)
     with builder._building(label):
         attribute = on if on is not None else only_progressing((stream,), "to sort on")
+        require_time(stream, attribute)
         keys = _order_keys(attribute, by, stream.schema)
         stream.require_progress(attribute, "a sort", "never let anything go")
         return builder._add(Cleanse(label, (stream._port,), attribute, keys))
@@ -64,22 +69,10 @@ def merge(*streams: Stream, on: str | None = None, name: str | None = None) -> S
         ports = tuple(s._port for s in streams)
         refuse_different(ports)
         attribute = on if on is not None else only_progressing(streams, "to merge on")
-        require_columns((attribute,), streams[0].schema)
+        require_time(streams[0], attribute)
         for stream in streams:
             stream.require_progress(attribute, "a merge", "never let anything go")
         return builder._add(Merge(label, ports, attribute))
-
-
-def only_progressing(streams: Sequence[Stream], what: str) -> str:
-    """The one attribute that all streams make progress on; refused where there are several or none."""
-    common = [a for a in streams[0].progressing if all(a in s.progressing for s in streams)]
-    if len(common) == 1:
-        return common[0]
-    raise QueryError(
-        f"say which attribute {what}",
-        found=f"progress on {', '.join(common) or 'nothing'}{' in all streams' if len(streams) > 1 else ''}",
-        hint="give on=",
-    )
 
 
 def _order_keys(on: str, by: Sequence[str] | str, schema: pa.Schema) -> tuple[str, ...]:

@@ -14,7 +14,9 @@ from penstock.algebra.order import Order
 from penstock.algebra.resample import LEFT, Resample
 from penstock.algebra.ticks import Duration, duration_ticks, tick_ns
 from penstock.errors import QueryError
-from penstock.language.checks import key_columns, refuse_hidden, require_columns, require_ticks
+from penstock.language.checks import key_columns, refuse_hidden, require_ticks
+from penstock.language.times import require_time
+from penstock.language.turning import refuse_downwards
 
 if TYPE_CHECKING:
     from penstock.language.stream import Stream
@@ -50,6 +52,7 @@ def resample(
             other.require_progress(right, "a resample")
         else:
             assuming = _order(assuming, right, keys)
+            refuse_downwards(other, right, "assuming=")
         kind = stream.schema.field(left).type
         length = duration_ticks(size, kind)
         if length < 0:
@@ -79,8 +82,8 @@ def _attributes(
 
 def _check_attributes(stream: Stream, other: Stream, left: str, right: str) -> None:
     """Refuse attributes whose ticks cannot be compared."""
-    require_columns((left,), stream.schema)
-    require_columns((right,), other.schema)
+    require_time(stream, left)
+    require_time(other, right)
     require_ticks(left, stream.schema, "has no distance in time")
     require_ticks(right, other.schema, "has no distance in time")
     kinds = stream.schema.field(left).type, other.schema.field(right).type

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from penstock.algebra.box import Filter, Map, Output, Port, Source, Union
+from penstock.algebra.box import Filter, Map, Output, Port, Union
 from penstock.algebra.expression import bind, bind_predicate
 from penstock.algebra.network import lost_progress
 from penstock.algebra.order import Order
@@ -30,6 +30,8 @@ from penstock.language.ordering import bsort, cleanse
 from penstock.language.ordering import merge as merge_streams
 from penstock.language.resampling import resample
 from penstock.language.tables import join_table
+from penstock.language.times import only_progressing
+from penstock.language.turning import downwards, refuse_downwards
 
 if TYPE_CHECKING:
     from penstock.language.builder import Builder
@@ -53,7 +55,8 @@ class Stream:
 
     def __repr__(self) -> str:
         columns = ", ".join(f"{f.name} {f.type}" for f in self.schema)
-        return f"<stream '{self._port.name}' ({columns}), progress on {', '.join(self.progressing) or 'nothing'}>"
+        along = ", ".join((*self.progressing, *(f"{attribute} (descending)" for attribute in downwards(self))))
+        return f"<stream '{self._port.name}' ({columns}), progress on {along or 'nothing'}>"
 
     def filter(self, *predicates: str, name: str | None = None) -> tuple[Stream, ...]:
         """Route every tuple to the stream of the first predicate it satisfies; the last stream takes the rest."""
@@ -113,9 +116,10 @@ class Stream:
         the rest go at the end of the input.
 
         Windows start at every multiple of `advance` (of `size` without it; tuple numbers start at 1). With
-        `origin="first"` they start at the smallest value of their group and every `advance` from there, and the origin
-        of every group is kept for good. An `advance` that is a predicate opens a window at the value of each tuple for
-        which it holds, one for each such value and group.
+        `origin="first"` they start at the first value of their group and every `advance` from there, and the origin of
+        every group is kept for good: the smallest value; of an attribute that decreases, the largest, and windows go
+        down. An `advance` that is a predicate opens a window at the value of each tuple for which it holds, one for
+        each such value and group.
 
         A window leaves when the low-water mark of the stream has reached its end. `assuming=pk.order(on, slack, by)`
         deduces that from arrival instead, and needs no progress: when more than `slack` tuples of the order's group
@@ -291,33 +295,28 @@ class Stream:
         return Stream(self._builder, Port(box, port))
 
     def errors(self) -> Stream:
-        """The records of an input that could not be taken as tuples, with the reason."""
-        return Stream(self._builder, Port(self._source("errors"), Source.ERRORS))
-
-    def _source(self, what: str) -> Source:
-        if not isinstance(self._port.box, Source):
+        """What an input could not take as tuples, or a map that computes times has refused, with the reason."""
+        box = self._port.box
+        port = box.errors_port()
+        if port is None:
             raise QueryError(
-                f"only an input has a stream of {what}",
+                f"the {box.kind} '{box.name}' refuses nothing",
                 network=self._builder.name,
-                box=self._port.box.name,
-                hint=f"call {what}() on what net.source(...) returned",
+                box=box.name,
+                expected="an input, or a map that computes a time that may be out of range",
+                hint="call errors() on what net.source(...) returned",
             )
-        return self._port.box
+        return Stream(self._builder, Port(box, port))
 
     def only_progressing(self) -> str:
         """The one attribute that this stream makes progress on; refused where there are several or none."""
-        if len(self.progressing) == 1:
-            return self.progressing[0]
-        raise QueryError(
-            "say which attribute the windows are on",
-            found=f"progress on {', '.join(self.progressing) or 'nothing'}",
-            hint="give on=",
-        )
+        return only_progressing((self,), "the windows are on")
 
     def require_progress(self, attribute: str, what: str, fate: str = "never close") -> None:
         """Refuse an attribute on which the stream makes no progress, and say which box lost it."""
         if attribute in self.progressing:
             return
+        refuse_downwards(self, attribute, what)
         box = lost_progress(self._port, attribute)
         lost = f"; box '{box.name}' ({box.describe()}) lost it" if box is not None else ""
         raise QueryError(

@@ -6,26 +6,51 @@
 ```
 
 The windows of `-1 - A` that start at multiples of the advance are those of A, if the size is a multiple of it, too.
+What is first in a window, or in a group, is what comes first: of an attribute that decreases, the largest.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from penstock.algebra.aggregation import Outputs
 from penstock.algebra.hidden import fallen
+from penstock.algebra.kernel import quote
 from penstock.algebra.ticks import Duration, duration_ticks
+from penstock.algebra.window_function import WindowFunction
 from penstock.errors import QueryError
 
 if TYPE_CHECKING:
     from penstock.language.stream import Stream
 
 
+def downwards(stream: Stream) -> list[str]:
+    """The attributes on which a stream progresses downwards."""
+    return fallen(stream._port.box.marked(stream._port.index))
+
+
+def refuse_downwards(stream: Stream, attribute: str, what: str) -> None:
+    """Refuse an attribute that decreases, where a box needs one that grows."""
+    if attribute in downwards(stream):
+        raise QueryError(
+            f"{what} needs values that grow, but '{attribute}' progresses downwards",
+            found=f"'{attribute}' of stream '{stream._port.name}'",
+            hint=turning_hint(attribute),
+        )
+
+
+def turning_hint(attribute: str) -> str:
+    """What to do with an attribute that decreases, where another is needed."""
+    name = attribute if attribute.isidentifier() else quote(attribute)
+    return f"turn it round before, with map(turned='-{name}', ...), and use that"
+
+
 def decreases(stream: Stream, attribute: str | None) -> str | None:
     """The attribute, if it is one that decreases; without a name, the only one, if nothing else progresses."""
-    down = fallen(stream._port.box.marked(stream._port.index))
+    down = downwards(stream)
     if attribute is None:
         return down[0] if len(down) == 1 and not stream.progressing else None
     return attribute if attribute in down else None
@@ -47,6 +72,16 @@ def aggregate_down(
         turned += "_turned"
     kept = {name: f'"{name}"' for name in stream.schema.names}
     round_ = stream.map(**kept, **{turned: f'-1 - "{attribute}"'})
-    results = round_.aggregate(outputs, on=turned, size=size, advance=advance, **options)
+    results = round_.aggregate(
+        _kept(outputs, stream, (attribute, length)), on=turned, size=size, advance=advance, **options
+    )
     back = {name: f'"{name}"' for name in results.schema.names if name != turned}
     return results.map(**{attribute: f'-{length} - "{turned}"'}, **back)
+
+
+def _kept(outputs: Outputs, stream: Stream, down: tuple[str, int]) -> Outputs:
+    """The outputs, whose functions in Python are given the tuples as they are and windows as they come out."""
+    if isinstance(outputs, WindowFunction):
+        return replace(outputs, columns=outputs.columns or tuple(stream.schema.names), down=down)
+    functions = {n: _kept(o, stream, down) for n, o in outputs.items() if isinstance(o, WindowFunction)}
+    return {**outputs, **functions}  # type: ignore[dict-item]

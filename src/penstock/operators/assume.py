@@ -10,12 +10,11 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from penstock.algebra.assume import Assume
 from penstock.algebra.box import Marks, Stateful
 from penstock.algebra.hidden import SEQ, carried, visible
-from penstock.algebra.ticks import END, to_ticks
+from penstock.algebra.ticks import END, to_ticks, unfit
 from penstock.operators.base import Departures, Holder, Slots
 from penstock.operators.bubble import GROUP_SLOTS, group_numbers, group_slots, in_arrival_order, largest, late, parted
 
@@ -44,7 +43,7 @@ class ForwardOp:
 
 
 class AssumeOp(Holder):
-    """A tuple without a value of the order attribute is never in order."""
+    """A tuple without a value of the order attribute, or with one that is out of range, is never in order."""
 
     def __init__(self, box: Assume, slots: Slots) -> None:
         self._box = box
@@ -82,7 +81,8 @@ class AssumeOp(Holder):
         """Which tuples, in order of arrival, are out of order; what they change is kept."""
         by, slack = list(self._order.by), self._order.slack
         column = tuples.column(self._order.on)
-        aside: np.ndarray = pc.is_null(column).to_numpy()
+        useless = unfit(column)
+        aside = np.zeros(len(column), bool) if useless is None else useless.to_numpy().copy()
         known = tuples if not aside.any() else tuples.filter(pa.array(~aside))
         ticks = to_ticks(known.column(self._order.on)).to_numpy()
         places = group_slots(known, by)

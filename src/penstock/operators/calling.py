@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -113,18 +113,24 @@ class Calls:
     """Of window starts, as in the result."""
     on_type: pa.DataType
     """Of the window attribute, as in the input."""
+    down: tuple[str, int] | None = None
+    """The attribute that `on` is turned round from, and the size of windows."""
 
     def start(self, place: int) -> Any:
-        return from_ticks(pa.array(self.windows.starts[place : place + 1]), self.start_type)[0].as_py()
+        return from_ticks(pa.array([self._tick(place)], pa.int64()), self.start_type)[0].as_py()
+
+    def _tick(self, place: int) -> int:
+        start = int(self.windows.starts[place])
+        return start if self.down is None else -self.down[1] - start
 
     def group(self, place: int) -> dict[str, Any]:
         return {name: column[place].as_py() for name, column in self.keys}
 
     def where(self, place: int) -> str:
         """Window and group as people read them."""
-        start = tick_text(int(self.windows.starts[place]), self.start_type)
+        start, on = tick_text(self._tick(place), self.start_type), self.on if self.down is None else self.down[0]
         group = ", ".join(f"{name}={value!r}" for name, value in self.group(place).items())
-        return f"{self.on} = {start}{f', group {group}' if group else ''}"
+        return f"{on} = {start}{f', group {group}' if group else ''}"
 
     def results(self, aggregation: Aggregation, kept: pa.Table, groups: Numbers, size: int) -> dict[str, pa.Array]:
         """What the functions return, output by output: one value for each window.
@@ -144,7 +150,8 @@ class Calls:
         found: dict[str, pa.Array] = {}
         for call in aggregation.called:
             columns = {name: values[name] for name in call.columns}
-            found.update(self._call(call, columns, low.tolist(), high.tolist()))
+            calls = replace(self, down=call.function.down)
+            found.update(calls._call(call, columns, low.tolist(), high.tolist()))
         return found
 
     def _call(

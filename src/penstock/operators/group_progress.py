@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.algebra.groupwise import GroupwiseAggregate
-from penstock.algebra.ticks import BEGINNING, END, to_ticks
+from penstock.algebra.ticks import BEGINNING, END, to_ticks, unfit
 from penstock.operators.bubble import Mask, Numbers, largest, late
 from penstock.operators.pairs import Groups, number, places
 
@@ -116,8 +116,9 @@ class OrderProgress(GroupProgress):
 
     def take(self, tuples: pa.Table, groups: Numbers) -> tuple[Numbers, Mask]:
         column = tuples.column(self._on)
-        aside: Mask = pc.is_null(column).to_numpy().copy()
-        ticks = pc.fill_null(to_ticks(column), 0).to_numpy()
+        useless = unfit(column)
+        aside: Mask = np.zeros(len(column), bool) if useless is None else useless.to_numpy().copy()
+        ticks = pc.fill_null(to_ticks(column, wrap=True), 0).to_numpy()
         # What was kept comes first and ascending, so none of it is out of order.
         orders = np.append(self._kept_orders, self._order_of[groups[~aside]])
         values = np.append(self._kept_values, ticks[~aside])

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from penstock.algebra.box import Marks
 from penstock.algebra.hidden import ARRIVED, SEQ, carried
 from penstock.algebra.resample import LEFT, Resample
-from penstock.algebra.ticks import BEGINNING, END
+from penstock.algebra.ticks import BEGINNING, END, unfit
 from penstock.operators.base import Departures, Holder, Slots
 from penstock.operators.bubble import Mask, Numbers, in_arrival_order
 from penstock.operators.frontier import Frontiers, FrontierStore, at_place, group_keys, unknown
@@ -142,7 +142,8 @@ class ResampleOp(Holder):
     def _judged(self, order: FrontierStore, right: pa.Table, mark: int) -> tuple[pa.Table, pa.Table, Frontiers]:
         """Right tuples that are in order, those that are not, and how the frontiers have moved."""
         right = in_arrival_order([right])
-        aside = pc.is_null(right.column(self._box.on[1])).to_numpy()
+        useless = unfit(right.column(self._box.on[1]))
+        aside = np.zeros(right.num_rows, bool) if useless is None else useless.to_numpy().copy()
         dated = right.filter(pa.array(~aside))
         seq = dated.column(SEQ).to_numpy()
         frontiers, aside[~aside] = order.arrive(group_keys(dated, self._box.by), self._right.ticks(dated), seq, mark)

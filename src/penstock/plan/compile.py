@@ -7,16 +7,20 @@ from collections.abc import Callable
 from penstock.algebra.network import Network
 from penstock.errors import InternalError, PenstockError, QueryError
 from penstock.plan.assign_stages import assign_stages
+from penstock.plan.guard_times import guard_times
 from penstock.plan.in_order import in_order
 from penstock.plan.keep_rejects import keep_rejects
 from penstock.plan.mark_groups import mark_groups
 from penstock.plan.plan import ARCHITECTURES, OUT_OF_ORDER, Plan
+from penstock.plan.prune_boxes import prune_boxes
 from penstock.plan.prune_columns import prune_columns
 from penstock.plan.roll_up import roll_up
 from penstock.plan.state_jointly import state_jointly
 
 RULES: tuple[Callable[[Plan], Plan], ...] = (
+    prune_boxes,
     in_order,
+    guard_times,
     keep_rejects,
     mark_groups,
     assign_stages,

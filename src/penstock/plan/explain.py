@@ -57,6 +57,7 @@ def explain(plan: Plan) -> str:
             lines.append(f"    -> {_progress(Port(box))}{_jointly(plan, Port(box))}")
     lines += ["", "outlet"]
     lines += [f"  output {o.name}{_inputs(o.inputs)}: {o.describe()}" for o in network.outputs if "!" not in o.name]
+    lines += ["", f"pruned: nobody reads {', '.join(plan.pruned)}"] if plan.pruned else []
     return "\n".join(lines)
 
 

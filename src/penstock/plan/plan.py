@@ -36,6 +36,8 @@ class Plan:
     """The columns that are needed of every port, by port name."""
     steps: Mapping[str, int] = field(default_factory=dict)
     """The smallest step, in ticks, of any window that a source or stateful box feeds, by box name."""
+    pruned: tuple[str, ...] = ()
+    """The boxes of the network that nobody reads, and that are no part of the plan."""
 
     def stateful(self, stage: int) -> tuple[Stateful, ...]:
         """The boxes that keep their state at a stage, in topological order."""

@@ -44,6 +44,8 @@ class BoxWork:
     open_windows: int = 0
     late: int = 0
     """For a box with a late stream: tuples that came too late for it."""
+    refused: int = 0
+    """For a box with an error stream: tuples that it has refused."""
 
 
 @dataclass

@@ -17,12 +17,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.algebra import kernel
 from penstock.algebra.box import Port, Source, Track
 from penstock.algebra.expression import bind_predicate, mask
 from penstock.algebra.hidden import SEQ
-from penstock.algebra.rejects import REJECT_SCHEMA
-from penstock.algebra.ticks import BEGINNING, END, LONGEST, out_of_range
+from penstock.algebra.rejects import reject_table, why_out_of_range
+from penstock.algebra.ticks import BEGINNING, out_of_range
 from penstock.connectors.base import Chunk, Split
 from penstock.errors import WorldError
 from penstock.plan.plan import INTAKE
@@ -298,7 +297,7 @@ class Intake:
             late = Port(source, Source.LATE)
             self._superbox.push(late, self._sequenced(late, tuples, aside.seq).filter(aside.late))
         if aside.unfit is not None:
-            self._superbox.push(Port(source, Source.ERRORS), _unfit_rejects(tuples.filter(aside.unfit), source, origin))
+            self._superbox.push(Port(source, Source.ERRORS), _rejects(source, tuples.filter(aside.unfit), origin))
 
 
 def _strongest(source: Source, stated: Mapping[str, Sequence[int]]) -> dict[str, int]:
@@ -326,6 +325,10 @@ def _any(masks: Iterable[pa.Array | None]) -> pa.Array | None:
     return reduce(pc.or_, found) if found else None
 
 
+def _rejects(source: Source, tuples: pa.Table, origin: str) -> pa.Table:
+    return reject_table(tuples, origin, _reasons(source, tuples))
+
+
 def _reasons(source: Source, tuples: pa.Table) -> pa.ChunkedArray:
     """What is wrong with each tuple: with the first attribute, where it is with several."""
     found = []
@@ -344,19 +347,4 @@ def why_null(track: Track) -> str:
 
 def why_far(track: Track) -> str:
     """Why a tuple is refused of which an attribute is out of range."""
-    return f"{track.attribute} is out of range: it must be within {END - LONGEST:,} ticks of zero"
-
-
-def _unfit_rejects(tuples: pa.Table, source: Source, origin: str) -> pa.Table:
-    records = kernel.run("SELECT to_json(tuples) AS record FROM tuples", tuples=tuples).column("record")
-    rows = tuples.num_rows
-    return pa.table(
-        [
-            pa.repeat(pa.scalar(origin), rows),
-            pa.nulls(rows, pa.int64()),
-            records.cast(pa.string()),
-            _reasons(source, tuples),
-            pa.repeat(pa.scalar(1, pa.int64()), rows),
-        ],
-        schema=REJECT_SCHEMA,
-    )
+    return why_out_of_range(track.attribute)

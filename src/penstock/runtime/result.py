@@ -16,7 +16,7 @@ from penstock.algebra.ticks import BEGINNING, END, from_ticks
 from penstock.connectors.memory import PunctuationElement, punctuation
 from penstock.connectors.results import KeptBatch, KeptResults, Results
 from penstock.errors import QueryError, WorldError
-from penstock.plan.keep_rejects import errors_output, late_output
+from penstock.plan.keep_rejects import errors_output, keeps_errors, late_output
 from penstock.progress.idle import Span, span_ns
 from penstock.runtime.board import Board, Record
 from penstock.runtime.job import Job
@@ -60,10 +60,17 @@ class Result:
             raise QueryError(f"late tuples of '{name}' were not kept", found=f"late={box.late!r}", hint="late='route'")
         return self[late_output(name)]
 
-    def errors(self, source: str) -> pa.Table:
-        """The records of an input that were refused, with the reason."""
-        self._source(source)
-        return self[errors_output(source)]
+    def errors(self, name: str) -> pa.Table:
+        """What an input has refused, or a map that computes times, with the reason."""
+        boxes = [box.name for box in self._job.plan.network.boxes if keeps_errors(box)]
+        if name not in boxes:
+            raise QueryError(
+                f"there is no error stream of '{name}'",
+                network=self._job.plan.network.name,
+                expected=f"one of {', '.join(boxes)}",
+                hint="inputs have one, and maps that compute a time that may be out of range",
+            )
+        return self[errors_output(name)]
 
     def elements(self, output: str) -> list[TupleElement | PunctuationElement]:
         """Tuples (as dicts) and punctuation of an output as emitted; the end is punctuation at infinity."""
@@ -157,12 +164,6 @@ class Result:
                 expected=f"one of {', '.join(n for n in outputs if '!' not in n)}",
             )
         return outputs[name]
-
-    def _source(self, name: str) -> Any:
-        sources = {s.name: s for s in self._job.plan.network.sources}
-        if name not in sources:
-            raise QueryError(f"there is no input '{name}'", expected=f"one of {', '.join(sources)}")
-        return sources[name]
 
 
 def _value(mark: int, kind: pa.DataType) -> Any:

@@ -15,10 +15,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.algebra.box import Box, Marks, Output, Port, Stateful
+from penstock.algebra.failures import completed
 from penstock.algebra.hidden import ARRIVED, SEQ, end_of
 from penstock.algebra.table_join import TableJoin
 from penstock.algebra.ticks import END, to_ticks
-from penstock.errors import PenstockError
+from penstock.errors import PenstockError, QueryError
 from penstock.operators.base import Entry, Operator, Slots
 from penstock.operators.catalog import entry, holder, operator
 from penstock.plan.plan import Plan
@@ -164,7 +165,8 @@ class Superbox:
                 self._entries[box.name].process(slot, tuples)
                 return
             results = list(self._operator(box).process(slot, tuples))
-            work.tuples_out += sum(t.num_rows for _, t in results)
+            work.tuples_out += sum(t.num_rows for port, t in results if box.delivers(port))
+            work.refused += sum(t.num_rows for port, t in results if port == box.errors_port())
         for index, departing in results:
             self.push(Port(box, index), departing)
 
@@ -199,7 +201,7 @@ class _Doing:
 
     def __init__(self, host: Superbox, box: Box) -> None:
         self._work = host.work.setdefault(box.name, BoxWork())
-        self._place = {"network": host._network.name, "box": box.name}
+        self._box, self._place = box, {"network": host._network.name, "box": box.name}
 
     def __enter__(self) -> BoxWork:
         self._began = time.perf_counter()
@@ -207,5 +209,7 @@ class _Doing:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: object) -> None:
         self._work.seconds += time.perf_counter() - self._began
+        if isinstance(error, QueryError):
+            completed(error, self._box.describe())
         if isinstance(error, PenstockError):
             error.located(**self._place)

@@ -1,0 +1,27 @@
+"""A box that nobody reads is not run: nothing it would give ends in an output.
+
+Inputs stay: they are read and counted, whoever takes their tuples. So do boxes whose late tuples are kept, because
+these can be read after the run.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from penstock.algebra.box import Box, Output, Source
+from penstock.plan.keep_rejects import keeps_late
+from penstock.plan.plan import Plan
+
+
+def prune_boxes(plan: Plan) -> Plan:
+    read: set[str] = set()
+    kept: list[Box] = []
+    for box in reversed(plan.network.boxes):
+        if isinstance(box, Output | Source) or box.name in read or keeps_late(box):
+            kept.append(box)
+            read.update(port.box.name for port in box.inputs)
+    alive = {id(box) for box in kept}
+    pruned = tuple(box.name for box in plan.network.boxes if id(box) not in alive)
+    if not pruned:
+        return plan
+    return replace(plan, network=replace(plan.network, boxes=tuple(reversed(kept))), pruned=pruned)
