@@ -77,6 +77,7 @@ __all__ = [
     # errors
     "InternalError",
     "PenstockError",
+    "PromiseWarning",
     "QueryError",
     "WorldError",
 ]
@@ -102,6 +103,7 @@ _HOME = {
     "console": "penstock.connectors.targets",
     "InternalError": "penstock.errors",
     "PenstockError": "penstock.errors",
+    "PromiseWarning": "penstock.errors",
     "QueryError": "penstock.errors",
     "WorldError": "penstock.errors",
     "Stream": "penstock.language.stream",

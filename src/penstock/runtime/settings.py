@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 from penstock.errors import QueryError
 from penstock.plan.plan import Plan
+from penstock.runtime.limits import Limit, Most
 
 TRAIN_BYTES = 512 * 1024 * 1024
 
@@ -22,11 +23,17 @@ class Settings:
     train_bytes: int = TRAIN_BYTES
     buckets: int = 0
     tasks: int = 0
+    max_refused: Most | None = None
+    max_late: Most | None = None
+    """How many records of an input may be refused, and how many tuples late, before the run ends with an error."""
 
     def __post_init__(self) -> None:
         for name, least in (("train_rows", 1), ("train_bytes", 1), ("buckets", 0), ("tasks", 0)):
             if (given := getattr(self, name)) is not None and given < least:
                 raise QueryError(f"{name} must be at least {max(1, least)}", found=str(given))
+        for name in ("max_refused", "max_late"):
+            if (limit := getattr(self, name)) is not None:
+                Limit.of(name, limit)
 
     def resolved(self, plan: Plan, cores: int) -> Settings:
         """One task for each core, and as many buckets where there are groups to share out."""
