@@ -79,6 +79,7 @@ __all__ = [
     # errors
     "InternalError",
     "PenstockError",
+    "PromiseWarning",
     "QueryError",
     "WorldError",
 ]
@@ -105,6 +106,7 @@ _HOME = {
     "results": "penstock.connectors.results",
     "InternalError": "penstock.errors",
     "PenstockError": "penstock.errors",
+    "PromiseWarning": "penstock.errors",
     "QueryError": "penstock.errors",
     "WorldError": "penstock.errors",
     "Stream": "penstock.language.stream",

@@ -11,8 +11,9 @@ from penstock.language.builder import Builder
 from penstock.plan.compile import compile_network
 from penstock.plan.explain import explain
 from penstock.plan.plan import OUT_OF_ORDER
-from penstock.runtime.board import Record
+from penstock.runtime.board import Board, Record
 from penstock.runtime.job import Job
+from penstock.runtime.limits import Most, judge
 from penstock.runtime.local import run_locally
 from penstock.runtime.opening import architecture_of, look_at, open_job
 from penstock.runtime.result import Result
@@ -41,6 +42,8 @@ class Network(Builder):
         tasks: int = 0,
         architecture: str = OUT_OF_ORDER,
         durability: str = POWER,
+        max_refused: Most | None = None,
+        max_late: Most | None = None,
         on_batch: Callable[[Record], None] | None = None,
     ) -> Result:
         """Run over bounded inputs to their end, exactly once, and return what came out.
@@ -51,10 +54,13 @@ class Network(Builder):
         which keeps every stream in order and holds tuples back for that. With `durability` "power" a committed batch
         survives a power cut; "process" is for those who only fear the end of the process. `on_batch` is called after
         every batch with the board's record.
+
+        `max_refused` and `max_late` are the most records of an input that may be refused, and tuples that may be late:
+        a number, or a share such as "5%". The run ends with an error after the batch that exceeds them.
         """
         if engine not in ENGINES:
             raise QueryError(f"unknown engine {engine!r}", expected=f"one of {', '.join(ENGINES)}")
-        settings = Settings(train_rows, train_bytes, buckets, tasks, durability)
+        settings = Settings(train_rows, train_bytes, buckets, tasks, durability, max_refused, max_late)
         unbounded = [s.name for s in self.network.sources if not s.connector.bounded]
         if unbounded:
             raise QueryError(
@@ -78,10 +84,12 @@ class Network(Builder):
         tasks: int = 0,
         architecture: str = OUT_OF_ORDER,
         durability: str = POWER,
+        max_refused: Most | None = None,
+        max_late: Most | None = None,
         on_batch: Callable[[Record], None] | None = None,
     ) -> Run:
         """Start on Spark and return a handle; the run goes on until it is stopped or its inputs have ended."""
-        settings = Settings(train_rows, train_bytes, buckets, tasks, durability)
+        settings = Settings(train_rows, train_bytes, buckets, tasks, durability, max_refused, max_late)
         job = self._job(settings, checkpoint, parallelism(master), architecture)
         bounded = all(s.connector.bounded for s in job.plan.network.sources)
         return Run(job, master=master, to_the_end=bounded, on_batch=on_batch)
@@ -106,7 +114,14 @@ class Network(Builder):
     def _job(self, settings: Settings, checkpoint: str | None, cores: int, architecture: str) -> Job:
         plan = compile_network(self.network, architecture)
         if checkpoint is not None:
-            return open_job(plan, settings, Folder(checkpoint), cores)
+            job = open_job(plan, settings, Folder(checkpoint), cores)
+            try:
+                # A run that a limit has ended must not creep on, a batch with every start.
+                judge(plan.network, settings, Board(job.board).latest())
+            except BaseException:
+                job.release()
+                raise
+            return job
         temporary = TemporaryFolder(f"penstock-{self.name}-")
         # Nobody can go on from a folder that goes with this process.
         settings = replace(settings, durability=PROCESS)

@@ -62,6 +62,10 @@ class PenstockError(Exception):
         return (type(self), (self.what,), dict(self.__dict__))
 
 
+class PromiseWarning(UserWarning):
+    """The data of an input does not keep what its declaration promises."""
+
+
 class QueryError(PenstockError):
     """The network or an expression in it is wrong; nothing was started."""
 

@@ -6,11 +6,13 @@ import json
 from pathlib import Path
 
 import pytest
+from tests.runtime.jobs import job_of
 from typer.testing import CliRunner, Result
 
 import penstock
 from penstock.cli.main import app, load
 from penstock.language import catalogue
+from penstock.runtime.board import InputCount
 
 APPLICATION = """
 import penstock as pk
@@ -20,6 +22,21 @@ rows = [(1, 10), (2, 20), (6, 30), (11, 40)]
 main1 = net.source("main1", pk.memory(rows, schema={"ts": "int64", "len": "int64"}))
 main1.aggregate({"n": "count(*)", "bytes": "sum(len)"}, on="ts", size=5, name="flows").output("flows")
 """
+
+
+BROKEN = APPLICATION.replace("(2, 20)", "(6, 'x'), (6, 'y'), (2, 20)").replace("(1, 10)", "(6, 10)")
+REASONS = "refused 2 of 6: column 'len': 'x' is no int64 and the like (2, first in memory at 2)"
+DISORDER = (
+    "ts is up to 4 behind the largest before it, 99.9% of the tuples up to 4; declared: nothing, so ordered; "
+    "progress=pk.delayed(4) would be kept"
+)
+
+
+@pytest.fixture
+def broken(tmp_path: Path) -> Path:
+    path = tmp_path / "broken.py"
+    path.write_text(BROKEN)
+    return path
 
 
 @pytest.fixture
@@ -71,6 +88,68 @@ def test_why_of_a_run_that_has_ended(application: Path, tmp_path: Path) -> None:
     load(application, None).run(engine="local", checkpoint=str(tmp_path / "run"))
     result = penstock_command("why", application, "--checkpoint", tmp_path / "run")
     assert (result.exit_code, result.output) == (0, "nothing waits\n")
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        ("why", "no batch of this run has been committed yet, so it is not known who waits\n"),
+        ("trace", "no batch of this run has been committed yet, so there is nothing to trace\n"),
+    ],
+)
+def test_why_and_trace_before_the_first_batch(application: Path, tmp_path: Path, command: str, said: str) -> None:
+    job_of(load(application, None), tmp_path / "run")
+    result = penstock_command(command, application, "--checkpoint", tmp_path / "run")
+    assert (result.exit_code, result.output) == (0, said)
+
+
+def test_before_the_first_batch_every_input_has_counted_nothing(application: Path, tmp_path: Path) -> None:
+    job_of(load(application, None), tmp_path / "run")
+    assert load(application, None).look(str(tmp_path / "run")).record().inputs == {"main1": InputCount()}
+
+
+def test_why_tells_of_broken_promises_and_refused_records(broken: Path, tmp_path: Path) -> None:
+    load(broken, None).run(engine="local", checkpoint=str(tmp_path / "run"))
+    result = penstock_command("why", broken, "--checkpoint", tmp_path / "run")
+    assert (result.exit_code, result.output.splitlines()) == (
+        0,
+        [f"input 'main1': {DISORDER}", f"input 'main1': {REASONS}", "nothing waits"],
+    )
+
+
+@pytest.mark.parametrize("given", ["some", "5", "5%%"])
+def test_a_limit_that_cannot_be_read_is_refused_before_spark_starts(application: Path, given: str) -> None:
+    result = penstock_command("run", application, "--max-late", "120%", "--max-refused", given)
+    assert result.exit_code == 2
+    assert "is no limit" in result.output
+    assert "expected: a number such as 100, or a share such as '5%'" in result.output
+
+
+@pytest.mark.spark
+def test_run_shows_reasons_disorder_and_a_warning(broken: Path, tmp_path: Path, spark_ready: object) -> None:
+    result = penstock_command("run", broken, "--checkpoint", tmp_path / "checkpoint")
+    assert result.exit_code == 0, result.output
+    lines = result.output.splitlines()
+    assert [line for line in lines if line.startswith("warning:")] == [
+        "warning: input 'main1' is out of order, and no progress= was given: ts is up to 4 behind so far, and such "
+        "tuples are late or not as trains happen to be cut; progress=pk.delayed(4) would keep them"
+    ]
+    assert lines[-3:] == ["main1: 6 read = 4 taken + 0 late + 2 refused", f"  {REASONS}", f"  {DISORDER}"]
+
+
+@pytest.mark.spark
+def test_run_ends_with_an_error_beyond_a_limit(broken: Path, tmp_path: Path, spark_ready: object) -> None:
+    for _ in range(2):
+        result = penstock_command("run", broken, "--checkpoint", tmp_path / "checkpoint", "--max-refused", "20%")
+        assert result.exit_code == 1
+        assert "box 'main1': 2 of 6 records were refused, more than max_refused allows" in result.output
+        assert f"found: {REASONS.removeprefix('refused ')}" in result.output
+        assert "Traceback" not in result.output
+    # What was committed stays.
+    assert load(broken, None).look(str(tmp_path / "checkpoint")).record().inputs["main1"].taken == 4
+    result = penstock_command("run", broken, "--checkpoint", tmp_path / "checkpoint", "--max-refused", "2")
+    assert result.exit_code == 0, result.output
+    assert "flows: 3 tuples" in result.output
 
 
 def test_explain_shows_the_boxes_and_starts_nothing(application: Path) -> None:

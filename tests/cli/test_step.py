@@ -58,6 +58,11 @@ def test_with_a_pause_every_step_waits_for_enter(application: str) -> None:
     assert lines[2] == "out: 2 tuples"
 
 
+def test_a_pause_ends_where_nobody_can_press_enter(application: str) -> None:
+    code, lines = step(application, "--pause", typed="")
+    assert (code, lines[1:]) == (0, ["out: 1 tuples", "still queued: b -> both: 2"])
+
+
 def test_an_input_that_never_ends_needs_a_limit(tmp_path: Path) -> None:
     file = tmp_path / "app.py"
     file.write_text(ENDLESS)

@@ -70,4 +70,6 @@ def test_the_mark_of_an_input_is_the_minimum_over_its_shards() -> None:
     assert source_marks(source, {"a": Extremes(largest=9), "b": NOTHING})["ts"] == BEGINNING
     assert source_marks(source, {"a": Extremes(largest=9), "b": Extremes(ended=True)})["ts"] == 7
     assert source_marks(source, {"a": Extremes(ended=True), "b": Extremes(ended=True)})["ts"] == END
-    assert Record(shards={"in": {"a": Extremes(largest=9)}}).issued(source) == Issued({"ts": 7}, {"a": {"ts": 7}})
+    assert Record(shards={"in": {"a": Extremes(largest=9)}}).issued(source) == Issued(
+        {"ts": 7}, {"a": {"ts": 7}}, {"a": {"ts": 9}}
+    )

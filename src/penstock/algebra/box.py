@@ -157,6 +157,8 @@ class Source(Box):
     """After so many microseconds without a tuple a shard counts as failed."""
     closes: bool = False
     """Whether a shard that has failed is closed, so that nobody waits for it."""
+    assumed: bool = False
+    """Whether nobody has said how it progresses, and it is taken to be ordered."""
 
     kind: ClassVar[str] = "source"
     LATE: ClassVar[int] = 1

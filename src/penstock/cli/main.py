@@ -19,10 +19,15 @@ from penstock.cli.demo import demo
 from penstock.cli.failures import reported
 from penstock.cli.step import show_steps
 from penstock.cli.stopping import interruptible, start_spark, stop_on_signal
+from penstock.cli.summary import show_counts, shown_warnings
 from penstock.cli.trace import show_statistics, show_traces
 from penstock.errors import PenstockError, QueryError
 from penstock.plan.plan import ARCHITECTURES, OUT_OF_ORDER
+from penstock.runtime.limits import Limit
+from penstock.runtime.settings import POWER
 
+MOST = "the run puts up with: a number, or a share such as 5%."
+NO_BATCH = "no batch of this run has been committed yet"
 ARCHITECTURE = f"How streams are run: {' or '.join(ARCHITECTURES)}."
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, help=__doc__)
@@ -53,13 +58,28 @@ def run(
     checkpoint: Annotated[str | None, typer.Option(help="Where to keep the run, to go on after a stop.")] = None,
     rows: Annotated[int, typer.Option(min=0, help="How many tuples of each output to show.")] = 20,
     architecture: Annotated[str, typer.Option(help=ARCHITECTURE)] = OUT_OF_ORDER,
+    durability: Annotated[
+        str, typer.Option(help="What a committed batch survives: power (a power cut) or process (a killed process).")
+    ] = POWER,
+    max_refused: Annotated[str | None, typer.Option(help=f"The most refused records of an input that {MOST}")] = None,
+    max_late: Annotated[str | None, typer.Option(help=f"The most late tuples of an input that {MOST}")] = None,
 ) -> None:
     """Run the network of an application: to the end of its inputs, or until Ctrl-C."""
-    with reported(), stop_on_signal() as stop:
+    console = Console()
+    with reported(), stop_on_signal() as stop, shown_warnings(console):
         net = load(application, network)
-        console = Console()
+        for name, given in (("--max-refused", max_refused), ("--max-late", max_late)):
+            if given is not None:
+                Limit.of(name, given)
         start_spark(master)
-        handle = net.start(master=master, checkpoint=checkpoint, architecture=architecture)
+        handle = net.start(
+            master=master,
+            checkpoint=checkpoint,
+            architecture=architecture,
+            durability=durability,
+            max_refused=max_refused,
+            max_late=max_late,
+        )
         console.print(f"running [bold]{net.name}[/], checkpoint {handle.checkpoint}; Ctrl-C stops", highlight=False)
         with interruptible(stop):
             while not (stop.is_set() or handle.wait(1.0) or handle.result.record().ended):
@@ -71,17 +91,7 @@ def run(
         result = handle.result
         for output in result.outputs():
             _show(console, output, result[output], rows)
-        for name, count in result.record().inputs.items():
-            console.print(
-                f"{name}: {count.read:,} read = {count.taken:,} taken + {count.late:,} late + {count.refused:,} refused"
-                + (f" + {count.punctuation:,} punctuation" if count.punctuation else ""),
-                highlight=False,
-            )
-        for name, work in result.record().boxes.items():
-            if work.late:
-                console.print(f"{name}: {work.late:,} of {work.tuples_in:,} tuples came too late", highlight=False)
-            if work.refused:
-                console.print(f"{name}: {work.refused:,} of {work.tuples_in:,} tuples refused", highlight=False)
+        show_counts(console, result)
 
 
 @app.command()
@@ -117,9 +127,13 @@ def why(
     with reported():
         result = load(application, network).look(checkpoint)
         waiting, failed = result.waiting(), result.failures()
-        for each in (*waiting, *failed):
+        for each in (*waiting, *failed, *result.promises()):
             typer.echo(str(each))
-        if not waiting:
+        for name, reasons in result.refused().items():
+            typer.echo(f"input '{name}': {reasons}")
+        if result.record().batch < 0:
+            typer.echo(f"{NO_BATCH}, so it is not known who waits")
+        elif not waiting:
             typer.echo("nothing waits")
 
 
@@ -148,6 +162,9 @@ def trace(
     with reported():
         result = load(application, network).look(checkpoint)
         console, traces = Console(highlight=False), result.traces()[-last:]
+        if result.record().batch < 0:
+            console.print(f"{NO_BATCH}, so there is nothing to trace")
+            return
         show_traces(console, traces)
         if not traces:
             console.print("no heartbeat or ETS in the last batches")

@@ -27,10 +27,18 @@ def show_steps(net: Network, limit: int | None, pause: bool) -> None:
             continue
         done += 1
         typer.echo(str(step))
-        if pause and input() == "q":
+        if pause and _asked_to_end():
             break
     for output in net.network.outputs:
         typer.echo(f"{output.name}: {stepper.output(output.name).num_rows:,} tuples")
     for label, length in stepper.queues().items():
         if length:
             typer.echo(f"still queued: {label}: {length:,}")
+
+
+def _asked_to_end() -> bool:
+    """Wait for Enter; whether somebody has typed q, or the input of the command has ended."""
+    try:
+        return input() == "q"
+    except EOFError:
+        return True

@@ -91,6 +91,7 @@ class Builder:
                 tuple(others),
                 _overdue(overdue, when_overdue),
                 when_overdue == "close",
+                assumed=progress is None,
             )
             stated = [a for a in getattr(connector, "states", ()) if a not in {t.attribute for t in source.tracks}]
             if stated:

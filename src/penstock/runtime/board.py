@@ -11,15 +11,17 @@ can only be done again as it was planned.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Final
 
 from penstock.algebra.box import Source
 from penstock.algebra.hidden import ENDED
 from penstock.algebra.ticks import BEGINNING, END
 from penstock.errors import WorldError
+from penstock.progress.disorder import Disorder
 from penstock.progress.extremes import Extremes
+from penstock.runtime.refusals import Refusals
 from penstock.runtime.traces import Trace
 from penstock.storage.folder import Folder
 from penstock.storage.sealed import RESTORE, read_sealed, write_sealed
@@ -67,6 +69,8 @@ class Issued:
     """The marks of the whole input, which a shard that appears must not take back."""
     shards: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     """The marks of each open shard."""
+    reached: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    """The largest value that each shard has delivered, by mark."""
 
 
 @dataclass(frozen=True)
@@ -126,6 +130,10 @@ class Record:
     """What the intake's part of that offset comes to: state that was made for another one does not fit."""
     committed: dict[str, int] = field(default_factory=dict)
     """The last batch in which tuples left by each output."""
+    refusals: dict[str, Refusals] = field(default_factory=dict)
+    """Why records of each input were refused."""
+    disorder: dict[str, dict[str, Disorder]] = field(default_factory=dict)
+    """How far tuples were behind, by input and progressing attribute."""
 
     @property
     def ended(self) -> bool:
@@ -136,7 +144,14 @@ class Record:
         """What an input and each of its open shards have stated."""
         shards = self.shards.get(source.name, {})
         stands = {mark: tick for mark, tick in source_marks(source, shards).items() if mark != ENDED}
-        return Issued(stands, {shard: source.marks(seen) for shard, seen in shards.items() if not seen.gone})
+        reached = {
+            shard: {t.mark: source.extremes(t, seen).largest for t in source.tracks} for shard, seen in shards.items()
+        }
+        return Issued(stands, {shard: source.marks(seen) for shard, seen in shards.items() if not seen.gone}, reached)
+
+    def with_inputs(self, sources: Iterable[Source]) -> Record:
+        """The same, with zeros for inputs of which no batch has brought anything yet."""
+        return replace(self, inputs={s.name: InputCount() for s in sources} | self.inputs)
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -161,6 +176,11 @@ class Record:
             document["offset"],
             document["digest"],
             document["committed"],
+            {name: Refusals.from_json(told) for name, told in document.get("refusals", {}).items()},
+            {
+                name: {attribute: Disorder(**seen) for attribute, seen in of_input.items()}
+                for name, of_input in document.get("disorder", {}).items()
+            },
         )
 
 

@@ -25,6 +25,7 @@ from penstock.algebra.ticks import BEGINNING, out_of_range
 from penstock.connectors.base import Chunk, Split
 from penstock.errors import WorldError
 from penstock.plan.plan import INTAKE
+from penstock.progress.disorder import Gauge, Values
 from penstock.progress.extremes import NOTHING, Extremes, Reach
 from penstock.runtime import traces
 from penstock.runtime.allotment import columns_to_read
@@ -32,6 +33,8 @@ from penstock.runtime.board import InputCount, Issued
 from penstock.runtime.control import Control
 from penstock.runtime.job import Job, part_number
 from penstock.runtime.planner import Assignment, Said
+from penstock.runtime.promises import measured
+from penstock.runtime.refusals import Refusals
 from penstock.runtime.silence import stating
 from penstock.runtime.superbox import Superbox
 from penstock.runtime.tables import tables_of
@@ -87,6 +90,9 @@ class Intake:
         self._order = {s.name: number for number, s in enumerate(job.plan.network.sources)}
         self._seen: dict[str, dict[str, Extremes]] = {}
         self._counts: dict[str, InputCount] = {}
+        self._refusals: dict[str, Refusals] = {}
+        self._gauges: dict[str, dict[str, dict[str, Gauge]]] = {}
+        """Disorder, by input, shard and attribute."""
         self._receipts: list[dict[str, object]] = []
         self._arrived = time.time_ns() // 1000
         self.said: Said = ()
@@ -134,7 +140,10 @@ class Intake:
         """Take one chunk; which of its rows are to be set aside, if there are any. `seq` numbers its first row."""
         count = self._counts.setdefault(source.name, InputCount())
         if chunk.rejects is not None and chunk.rejects.num_rows:
-            self._refuse(source, count, pa.Table.from_batches([chunk.rejects]))
+            rejects = pa.Table.from_batches([chunk.rejects])
+            refused = int(pc.sum(pc.fill_null(rejects.column("rows"), 1)).as_py() or 0)
+            count.refused, count.read = count.refused + refused, count.read + refused
+            self._refuse(source, rejects)
         issued = self._stated_by(source, shard)
         self.state(source, shard, _strongest(source, chunk.stated))
         tuples = self._sequenced(Port(source), pa.Table.from_batches([chunk.tuples]), seq)
@@ -142,7 +151,8 @@ class Intake:
             tuples = self._stamped(source, shard, tuples)
         count.read += tuples.num_rows
         ticks = [track.ticks(tuples.column(track.attribute)) for track in source.tracks]
-        bounds = _bounds(ticks, None)
+        values = _values(ticks, None)
+        bounds = [each.bounds for each in values]
         unfits = [_unfit(*each) for each in zip(source.tracks, ticks, bounds, strict=True)]
         marked = self._punctuation(source, shard, tuples, ticks, unfits, count)
         unfit = _any(unfits)
@@ -152,11 +162,13 @@ class Intake:
         aside = _any((unfit, marked))
         keep = None if aside is None else pc.invert(aside)
         if keep is not None:
-            bounds = _bounds(ticks, keep)
+            values = _values(ticks, keep)
+            bounds = [each.bounds for each in values]
+        self._measure(source, shard, values)
         late = self._late(source, count, ticks, [smallest for smallest, _ in bounds], issued, keep)
         if late is not None:
             keep = pc.invert(late) if keep is None else pc.and_not(keep, late)
-            bounds = _bounds(ticks, keep)
+            bounds = [each.bounds for each in _values(ticks, keep)]
         largest = [value for _, value in bounds]
         if largest[0] is not None:
             others = {t.mark: Reach(v) for t, v in zip(source.tracks[1:], largest[1:], strict=True) if v is not None}
@@ -211,6 +223,8 @@ class Intake:
         content = {
             "shards": seen,
             "inputs": {name: asdict(c) for name, c in self._counts.items()},
+            "refusals": {name: asdict(told) for name, told in self._refusals.items()},
+            "disorder": {name: _stretches(shards) for name, shards in self._gauges.items()},
             "boxes": {name: asdict(w) for name, w in self._superbox.work.items()},
             "now": self._control.now,
             "receipts": self._receipts,
@@ -225,10 +239,17 @@ class Intake:
         self._receipts.append(self._job.stage_outputs(self._batch, part, self._superbox.leaving, self._control.now))
         self._superbox.leaving.clear()
 
-    def _refuse(self, source: Source, count: InputCount, rejects: pa.Table) -> None:
-        refused = int(pc.sum(pc.fill_null(rejects.column("rows"), 1)).as_py() or 0)
-        count.refused += refused
-        count.read += refused
+    def _measure(self, source: Source, shard: str, values: Sequence[Values]) -> None:
+        """Note how far the tuples of a chunk, late ones too, are behind those before them."""
+        known = self._issued.get(source.name, Issued()).reached.get(shard, {})
+        gauges = self._gauges.setdefault(source.name, {}).setdefault(shard, {})
+        for track, each in zip(source.tracks, values, strict=True):
+            if measured(source, track):
+                gauges.setdefault(track.attribute, Gauge(known.get(track.mark, BEGINNING))).take(each)
+
+    def _refuse(self, source: Source, rejects: pa.Table) -> None:
+        """Send rejects to the error stream, and note their reasons."""
+        self._refusals.setdefault(source.name, Refusals()).add(rejects)
         self._superbox.push(Port(source, Source.ERRORS), rejects)
 
     def _punctuation(
@@ -297,7 +318,7 @@ class Intake:
             late = Port(source, Source.LATE)
             self._superbox.push(late, self._sequenced(late, tuples, aside.seq).filter(aside.late))
         if aside.unfit is not None:
-            self._superbox.push(Port(source, Source.ERRORS), _rejects(source, tuples.filter(aside.unfit), origin))
+            self._refuse(source, _rejects(source, tuples.filter(aside.unfit), origin))
 
 
 def _strongest(source: Source, stated: Mapping[str, Sequence[int]]) -> dict[str, int]:
@@ -306,10 +327,15 @@ def _strongest(source: Source, stated: Mapping[str, Sequence[int]]) -> dict[str,
     return {track.mark: max(-tick if track.descending else tick for tick in ticks) for track, ticks in said}
 
 
-def _bounds(ticks: Sequence[pa.ChunkedArray], keep: pa.Array | None) -> list[tuple[int | None, int | None]]:
-    """The smallest and the largest tick of every attribute, of the tuples that are kept."""
-    found = [pc.min_max(each if keep is None else each.filter(keep)) for each in ticks]
-    return [(each["min"].as_py(), each["max"].as_py()) for each in found]
+def _values(ticks: Sequence[pa.ChunkedArray], keep: pa.Array | None) -> list[Values]:
+    """The ticks of every attribute, of the tuples that are kept."""
+    return [Values.of(each if keep is None else each.filter(keep)) for each in ticks]
+
+
+def _stretches(shards: Mapping[str, Mapping[str, Gauge]]) -> dict[str, dict[str, object]]:
+    """What the gauges of an input show, as JSON."""
+    read = {shard: {a: gauge.stretch() for a, gauge in gauges.items()} for shard, gauges in shards.items()}
+    return {shard: {a: asdict(s) for a, s in of_shard.items() if s is not None} for shard, of_shard in read.items()}
 
 
 def _unfit(track: Track, ticks: pa.ChunkedArray, bounds: tuple[int | None, int | None]) -> pa.Array | None:

@@ -19,17 +19,21 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from penstock.algebra.box import Marks
+from penstock.algebra.box import Marks, Source
 from penstock.algebra.group_marks import GroupMarks
 from penstock.algebra.hidden import visible
 from penstock.algebra.joint import shortest
 from penstock.algebra.ticks import BEGINNING
 from penstock.connectors.results import KEEP_BYTES, KeptResults, Results
 from penstock.connectors.targets import Receipt
+from penstock.progress.disorder import Disorder, Stretch, joined
 from penstock.progress.extremes import NOTHING, Extremes
 from penstock.runtime.board import Board, BoxWork, InputCount, Need, Record, source_marks
 from penstock.runtime.job import Job
+from penstock.runtime.limits import judge
 from penstock.runtime.offsets import digest, intake_offset
+from penstock.runtime.promises import warn_of_disorder
+from penstock.runtime.refusals import Refusals
 from penstock.runtime.traces import collect
 from penstock.runtime.train import Row
 
@@ -71,13 +75,15 @@ class Outlet:
         self._board.post(record)
         self._job.check_claim()  # what was written after it was lost does not count, and nobody shall think it does
         self._last = record
+        warn_of_disorder(self._job.plan.network, before, record)
+        judge(self._job.plan.network, self._job.settings, record)
         return record
 
     def _record(
         self, batch: int, before: Record, notes: list[dict[str, Any]], receipts: dict[str, list[Receipt]]
     ) -> Record:
         network = self._job.plan.network
-        record = Record.from_json(json.loads(json.dumps(before.to_json())))
+        record = Record.from_json(json.loads(json.dumps(before.to_json()))).with_inputs(network.sources)
         record.batch = batch
         for work in record.boxes.values():
             work.held_rows = work.open_windows = 0
@@ -88,6 +94,8 @@ class Outlet:
                     shards[shard] = shards.get(shard, NOTHING).merge(Extremes.from_json(extremes))
             for source, count in content.get("inputs", {}).items():
                 _add(record.inputs.setdefault(source, InputCount()), count)
+            for source, told in content.get("refusals", {}).items():
+                record.refusals.setdefault(source, Refusals()).merge(Refusals.from_json(told))
             for box, work in content.get("boxes", {}).items():
                 _add(record.boxes.setdefault(box, BoxWork()), work)
             for port, marks in content.get("marks", {}).items():
@@ -98,6 +106,8 @@ class Outlet:
                 late = sum(content.get("boxes", {}).get(box.name, {}).get("late", 0) for content in notes)
                 count = record.inputs.setdefault(box.source, InputCount())
                 count.late, count.taken = count.late + late, count.taken - late
+        for box in network.sources:
+            _add_disorder(record, box, notes)
         for output in network.outputs:
             rows = sum(r.rows for r in receipts.get(output.name, []))
             record.outputs[output.name] = record.outputs.get(output.name, 0) + rows
@@ -153,6 +163,19 @@ def _limit(job: Job, target: Results) -> int | None:
     """How many bytes an output may keep: all that a run which ends by itself has made, unless told otherwise."""
     bounded = all(source.connector.bounded for source in job.plan.network.sources)
     return target.keep if target.keep is not None or bounded else KEEP_BYTES
+
+
+def _add_disorder(record: Record, source: Source, notes: list[dict[str, Any]]) -> None:
+    """Add what the tasks of a batch have measured, in the order in which they have read."""
+    stretches: dict[tuple[str, str], list[Stretch]] = {}
+    for content in notes:
+        for shard, seen in content.get("disorder", {}).get(source.name, {}).items():
+            for attribute, stretch in seen.items():
+                stretches.setdefault((attribute, shard), []).append(Stretch.from_json(stretch))
+    whole = record.disorder.setdefault(source.name, {}) if stretches else {}
+    for (attribute, _), of_shard in sorted(stretches.items()):
+        more = joined(of_shard, in_sequence=getattr(source.connector, "in_sequence", True))
+        whole[attribute] = whole.get(attribute, Disorder()).merge(more)
 
 
 def _add(total: InputCount | BoxWork, more: dict[str, Any]) -> None:

@@ -22,6 +22,7 @@ from penstock.runtime.board import Board, Record
 from penstock.runtime.job import Job
 from penstock.runtime.leaving import request
 from penstock.runtime.overdue import Failure, failures
+from penstock.runtime.promises import Promise, promises
 from penstock.runtime.traces import Trace
 from penstock.runtime.waiting import Waiting, waiting
 
@@ -85,7 +86,19 @@ class Result:
 
     def record(self) -> Record:
         """How far everything has come, and what every box did."""
-        return self._board.latest()
+        return self._board.latest().with_inputs(self._job.plan.network.sources)
+
+    def refused(self) -> dict[str, str]:
+        """Of every input with refused records: how many they are, and the most frequent reasons."""
+        record = self.record()
+        return {
+            name: f"refused {record.inputs[name].refused:,} of {record.inputs[name].read:,}: {told.sentence()}"
+            for name, told in record.refusals.items()
+        }
+
+    def promises(self) -> list[Promise]:
+        """The inputs whose tuples were out of order: how far, what was declared, and what would be kept."""
+        return promises(self._job.plan.network, self._board.latest())
 
     def progress(self) -> dict[str, dict[str, dict[str, Any]]]:
         """The low-water mark of every arc and shard: port -> shard ("" for the whole arc) -> attribute -> value.

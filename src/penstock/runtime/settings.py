@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 from penstock.errors import QueryError
 from penstock.plan.plan import Plan
+from penstock.runtime.limits import Limit, Most
 
 TRAIN_BYTES = 512 * 1024 * 1024
 POWER = "power"
@@ -27,11 +28,17 @@ class Settings:
     buckets: int = 0
     tasks: int = 0
     durability: str = POWER
+    max_refused: Most | None = None
+    max_late: Most | None = None
+    """How many records of an input may be refused, and how many tuples late, before the run ends with an error."""
 
     def __post_init__(self) -> None:
         for name, least in (("train_rows", 1), ("train_bytes", 1), ("buckets", 0), ("tasks", 0)):
             if (given := getattr(self, name)) is not None and given < least:
                 raise QueryError(f"{name} must be at least {max(1, least)}", found=str(given))
+        for name in ("max_refused", "max_late"):
+            if (limit := getattr(self, name)) is not None:
+                Limit.of(name, limit)
 
         if self.durability not in DURABILITIES:
             raise QueryError(

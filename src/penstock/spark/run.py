@@ -7,6 +7,7 @@ import json
 import threading
 import time
 from collections.abc import Callable, Iterable
+from dataclasses import asdict
 from typing import Any
 
 import pyarrow as pa
@@ -19,6 +20,7 @@ from penstock.runtime.board import Board, Record
 from penstock.runtime.job import Job
 from penstock.runtime.outlet import Outlet
 from penstock.runtime.overdue import Failure
+from penstock.runtime.promises import Promise
 from penstock.runtime.result import Result
 from penstock.runtime.spark_log import SparkLog
 from penstock.runtime.traces import Trace
@@ -90,7 +92,7 @@ class Run:
         deadline = time.monotonic() + seconds
         while True:
             self._raise_failure()
-            record = Board(self._job.board).latest()
+            record = self.result.record()
             if condition(record):
                 return record
             if time.monotonic() > deadline:
@@ -99,11 +101,14 @@ class Run:
                 self._changed.wait(0.05)
 
     def status(self) -> dict[str, Any]:
-        """How the run stands: state, batches, and what every input, box and output has counted."""
-        record = Board(self._job.board).latest()
+        """How the run stands: state, batches, what every input, box and output has counted, why records were refused,
+        and which inputs are out of order."""
+        result = self.result
+        record = result.record()
         state = "running" if self._query.isActive else ("failed" if self._query.exception() is not None else "stopped")
         shown = {key: value for key, value in record.to_json().items() if key not in ("offset", "digest")}
-        return {"state": state, "batch": record.batch, **shown}
+        told = {"refused": result.refused(), "promises": [asdict(promise) for promise in result.promises()]}
+        return {"state": state, "batch": record.batch, **shown, **told}
 
     def batches(self) -> list[dict[str, Any]]:
         """Spark's own account of the last batches: id, rows, and the duration of each phase in milliseconds."""
@@ -116,6 +121,10 @@ class Run:
     def waiting(self) -> list[Waiting]:
         """Who is waiting for whom: every box that holds something back, for which input and shard, and why."""
         return self.result.waiting()
+
+    def promises(self) -> list[Promise]:
+        """The inputs whose tuples were out of order: how far, what was declared, and what would be kept."""
+        return self.result.promises()
 
     def traces(self) -> list[Trace]:
         """The way of the heartbeats and ETS of the last batches: every place, and how long they waited before it."""
