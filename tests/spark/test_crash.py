@@ -30,9 +30,10 @@ from penstock.plan.compile import compile_network
 from penstock.runtime.board import Board, Record
 from penstock.runtime.intake import read_assignment
 from penstock.runtime.job import Job
+from penstock.runtime.offsets import Offset, offset_text
 from penstock.runtime.opening import open_job
 from penstock.runtime.outlet import Outlet
-from penstock.runtime.planner import Offset, Planner
+from penstock.runtime.planner import Planner
 from penstock.runtime.result import Result
 from penstock.runtime.settings import Settings
 from penstock.runtime.stage import run_stage
@@ -301,7 +302,9 @@ def _job(folder: Path) -> Job:
     for kind, target in TARGETS.items():
         for name, stream in streams.items():
             stream.output(f"{name}-{kind}", to=target(str(folder / f"{name}-{kind}")))
-    return open_job(compile_network(net.network), Settings(buckets=2), Folder(str(folder / "checkpoint")), cores=2)
+    job = open_job(compile_network(net.network), Settings(buckets=2), Folder(str(folder / "checkpoint")), cores=2)
+    job.release()
+    return job
 
 
 class Crash(Exception):  # noqa: N818 - it is one, and no error of anything
@@ -316,7 +319,14 @@ def _run_batch(job: Job, start: Offset, end: Offset, batch: int, crash_at: str |
             raise Crash
 
     job = open_job(job.plan, job.settings, job.checkpoint, cores=2)
-    planner = Planner(job)
+    try:
+        return _run_opened(job, start, end, batch, step)
+    finally:
+        job.release()  # as the end of a process does
+
+
+def _run_opened(job: Job, start: Offset, end: Offset, batch: int, step: Callable[[str], None]) -> Record:
+    planner, offset = Planner(job), offset_text(end)
     rows = [row for share in planner.assignments(start, end) for row in read_assignment(job, share, batch)]
     step("intake staged")
     for stage in (1, 2):
@@ -326,11 +336,10 @@ def _run_batch(job: Job, start: Offset, end: Offset, batch: int, crash_at: str |
             rows += run_stage(job, stage, bucket, batch, [row for row in arrived if row.bucket == bucket])
             step("one bucket saved")
     step("stages saved")
-    if crash_at == "targets committed":
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(Board, "post", lambda self, record: step("targets committed"))
-            Outlet(job).commit(batch, rows)
-    record = Outlet(job).commit(batch, rows)
+    with pytest.MonkeyPatch.context() as patch:
+        post = Board.post
+        patch.setattr(Board, "post", lambda self, record: (step("targets committed"), post(self, record)))
+        record = Outlet(job).commit(batch, rows, offset)
     step("board posted")
     return record
 
@@ -356,6 +365,7 @@ def _without_time(record: Record) -> dict[str, Any]:
     told = record.to_json()
     for work in told["boxes"].values():
         del work["seconds"]
+    del told["epoch"]
     return told
 
 
@@ -404,6 +414,7 @@ def test_a_callback_gets_a_batch_again_only_if_it_had_not_returned(tmp_path: Pat
     source = net.source("a", pk.memory([(1, 10), (2, 20)], schema={"ts": "int64", "v": "int64"}, train=1))
     source.output("seen", to=pk.callback(consume))
     job = open_job(compile_network(net.network), Settings(), Folder(str(tmp_path / "checkpoint")), cores=1)
+    job.release()
     start, batch = Planner(job).initial(), 0
     while (end := Planner(job).latest(start)) != start:
         if batch == 1:
@@ -417,5 +428,9 @@ def test_a_callback_gets_a_batch_again_only_if_it_had_not_returned(tmp_path: Pat
 
 def _run_batch_without_stages(job: Job, start: Offset, end: Offset, batch: int) -> Record:
     job = open_job(job.plan, job.settings, job.checkpoint, cores=2)
-    shares = Planner(job).assignments(start, end)
-    return Outlet(job).commit(batch, [row for share in shares for row in read_assignment(job, share, batch)])
+    try:
+        shares = Planner(job).assignments(start, end)
+        rows = [row for share in shares for row in read_assignment(job, share, batch)]
+        return Outlet(job).commit(batch, rows, offset_text(end))
+    finally:
+        job.release()

@@ -1,4 +1,4 @@
-"""The command line: `penstock run`, `explain`, `step`, `why`, `trace`, `close`, `boxes`, `demo`, `bench`."""
+"""The command line: `penstock run`, `explain`, `step`, `why`, `trace`, `close`, `boxes`, `demo`, `check`, `bench`."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from rich.table import Table
 import penstock
 from penstock.api import Network
 from penstock.cli.boxes import boxes
+from penstock.cli.check import check
 from penstock.cli.demo import demo
 from penstock.cli.failures import reported
 from penstock.cli.step import show_steps
@@ -33,6 +34,7 @@ ARCHITECTURE = f"How streams are run: {' or '.join(ARCHITECTURES)}."
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, help=__doc__)
 app.command("demo")(demo)
 app.command("boxes")(boxes)
+app.command("check")(check)
 
 
 def _version(wanted: bool) -> None:

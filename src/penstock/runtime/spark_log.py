@@ -1,13 +1,15 @@
 """Spark's own logs of a query, as files: `offsets/<batch>` says how a batch was planned, `commits/<batch>` that it is
 done.
 
-Spark writes them without syncing them, so a power cut may leave them empty, cut short or gone. Nothing depends on them
+Spark writes them without syncing them, so a power cut may leave them empty, cut short or gone; on a local disk a
+checksum lies beside each of them. Nothing depends on them
 alone: the board knows how every batch was planned. Before a query starts they are made to say what the board says.
 """
 
 from __future__ import annotations
 
 import json
+import zlib
 from typing import Final
 
 from penstock.errors import QueryError
@@ -20,6 +22,7 @@ _COMMITS: Final = "commits"
 _METADATA: Final = "metadata"
 _COMMIT: Final = 'v1\n{"nextBatchWatermarkMs":0}'
 """What Spark writes of a batch that is done, in a query without event times of Spark's own."""
+_CHECKED: Final = 512
 _NOTHING: Final = "-"
 """What Spark writes for a source that has no offset yet."""
 
@@ -87,7 +90,11 @@ class SparkLog:
         folder = self._folder.child(log)
         if not folder.exists(str(batch)):
             return None
-        text: str = folder.read(str(batch)).to_pybytes().decode(errors="replace")
+        content = folder.read(str(batch)).to_pybytes()
+        beside = f".{batch}.crc"
+        if folder.exists(beside) and folder.read(beside).to_pybytes() != hadoop_checksum(content):
+            return None
+        text: str = content.decode(errors="replace")
         found = text.splitlines()
         return text if len(found) >= lines and found[0][:1] == "v" and _are_documents(found[1:]) else None
 
@@ -101,6 +108,12 @@ class SparkLog:
     def _forget_checksum(self, log: str, name: str) -> None:
         """Hadoop keeps a checksum beside each local file, which a power cut may have parted from it."""
         (self._folder.child(log) if log else self._folder).delete(f".{name}.crc")
+
+
+def hadoop_checksum(content: bytes) -> bytes:
+    """What Hadoop writes beside a local file: a CRC-32 of every 512 bytes."""
+    sums = (zlib.crc32(content[at : at + _CHECKED]) for at in range(0, len(content), _CHECKED))
+    return b"crc\0" + _CHECKED.to_bytes(4, "big") + b"".join(crc.to_bytes(4, "big") for crc in sums)
 
 
 def _are_documents(lines: list[str]) -> bool:

@@ -22,7 +22,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from penstock.connectors.results import Results
-from penstock.errors import WorldError
+from penstock.errors import QueryError, WorldError
 from penstock.plan.plan import Plan
 from penstock.runtime.job import Job
 from penstock.runtime.local import LocalExecutor
@@ -155,10 +155,15 @@ def _in_peace(seed: int) -> Peace:
         return Peace(world.recipe, world.engine, _answer(world), world.disk.operations)
 
 
+def fault_of(seed: int) -> str:
+    """The kind of fault that a case is about."""
+    return FAULTS[Random(seed).randrange(len(FAULTS))]
+
+
 def run_case(seed: int) -> Outcome:
     """Run one case; the same seed gives the same case, and `CASES_PER_NETWORK` seeds in a row share a network."""
     peace, random = _in_peace(seed // CASES_PER_NETWORK), Random(seed)
-    fault = random.choice(FAULTS)
+    fault = fault_of(seed)
     world = World(random, peace.recipe, peace.engine, PROCESS if fault == "careless" else POWER)
     refused = wrong = None
     with _inhabited(world):
@@ -167,7 +172,7 @@ def run_case(seed: int) -> Outcome:
             wrong = _compare(peace.answer, _answer(world))
         except DifferenceError as difference:
             wrong = str(difference)
-        except WorldError as error:
+        except (WorldError, QueryError) as error:
             refused = str(error)
             wrong = None if fault in _REFUSING else f"refused: {error}"
         except Exception as error:

@@ -23,7 +23,7 @@ from penstock.runtime.job import Job
 from penstock.runtime.offsets import Offset, intake_offset
 from penstock.runtime.outlet import Outlet
 from penstock.runtime.planner import Planner
-from penstock.runtime.spark_log import SparkLog
+from penstock.runtime.spark_log import SparkLog, hadoop_checksum
 from penstock.runtime.stage import run_stage
 from penstock.runtime.train import Row, from_batches, to_batch
 from penstock.storage.folder import Folder
@@ -66,15 +66,20 @@ class SparkModel:
             if end == start:
                 return None
             text = f'v1\n{{"batchWatermarkMs":0}}\n{json.dumps(end)}'
-            self._folder.child("offsets").write(str(batch), text.encode())
+            self._write("offsets", batch, text)
         record = self._outlet.commit(batch, self._rows(batch, start, end), self._log.offset(batch) or "")
-        self._folder.child("commits").write(str(batch), b'v1\n{"nextBatchWatermarkMs":0}')
+        self._write("commits", batch, 'v1\n{"nextBatchWatermarkMs":0}')
         self._batch = batch + 1
         return record
 
     def close(self) -> None:
         self._planner.close()
         self._job.release()
+
+    def _write(self, log: str, batch: int, text: str) -> None:
+        folder = self._folder.child(log)
+        folder.write(str(batch), text.encode())
+        folder.write(f".{batch}.crc", hadoop_checksum(text.encode()))
 
     def _planned(self, batch: int) -> Offset | None:
         text = self._log.offset(batch)
