@@ -151,8 +151,11 @@ class DeltaTarget:
                 raise self._failed(batch, known.output, failure) from failure
 
     def last_committed(self, scratch: Folder) -> int:
+        _open.cache_clear()  # the run begins: the table may be another one than this process has seen
         try:
-            last = _current(self.folder.path).transaction_version(_application(scratch))
+            if not deltalake.DeltaTable.is_deltatable(self.folder.path):
+                return -1
+            last = _open(self.folder.path).transaction_version(_application(scratch))
         except _FAILURES as failure:
             raise WorldError(f"cannot open the Delta table {self.folder.path}", found=_reason(failure)) from failure
         return -1 if last is None else int(last)

@@ -154,12 +154,12 @@ class KeptResults:
 
     def forget_after(self, batch: int) -> None:
         """Let go of what was left after a batch, to which a run has gone back; and of parts that nobody lists."""
-        units = self._known()
-        for unit in [unit for unit in units if unit.last > batch]:
-            if unit.first <= batch:
+        for unit in _live_units(self._scratch):
+            if unit.first <= batch < unit.last:
                 raise damaged(f"{self._scratch.path}/{unit.name}", f"results of batches behind batch {batch}")
-            self._scratch.delete(unit.name)
-            del units[unit]
+            if unit.first > batch:
+                self._scratch.delete(unit.name)
+        self._units = None
         listed = {piece.name for kept in self.batches() for piece in kept.pieces}
         for name in self._scratch.names():
             if name.endswith(".arrow") and name not in listed:
@@ -170,7 +170,7 @@ class KeptResults:
         for attempt in range(_TRIES):
             try:
                 units = sorted(_live_units(self._scratch), key=lambda unit: unit.first)
-                found = [kept for unit in units for kept in self._read(unit)]
+                found = [kept for unit in units if newest is None or unit.first <= newest for kept in self._read(unit)]
                 break
             except WorldError:
                 if attempt == _TRIES - 1:

@@ -123,9 +123,9 @@ def _secure_plans(job: Job, board: Board, log: SparkLog, whole: int, begun: int,
     elsewhere = any(getattr(s.connector, "planned_elsewhere", False) for s in job.plan.network.sources)
     for batch in range(whole + 1, begun + 1):
         plan: str | None = None
-        with contextlib.suppress(WorldError):
-            plan = board.offset(batch)
-        plan = plan if plan is not None else log.offset(batch)
+        for tell in (board.offset, board.planned_as, log.offset):
+            with contextlib.suppress(WorldError):
+                plan = plan if plan is not None else tell(batch)
         if plan is None or (elsewhere and batch > whole + 1):
             raise WorldError(
                 f"the checkpoint {job.checkpoint.path} cannot be gone on with: batch {batch} was done, but "
@@ -153,16 +153,14 @@ def _check_targets(job: Job, board: Board, whole: int) -> None:
         wanted = record.committed.get(output.name, -1)
         last = target.last_committed(scratch)
         if wanted > since and last < wanted:
-            raise _disagree(
-                job, output, f"tuples of batch {wanted}", last, "it was deleted, or restored from an older copy"
-            )
+            raise _disagree(job, output, f"tuples of batch {wanted}", last, "the output was deleted, or is an older copy")
         if last > max(wanted, since) and last not in planned:
-            raise _disagree(job, output, f"nothing behind batch {wanted}", last, "it is ahead of the checkpoint")
+            raise _disagree(job, output, f"nothing behind batch {wanted}", last, "the output is ahead of the checkpoint")
 
 
 def _disagree(job: Job, output: Output, expected: str, last: int, meaning: str) -> WorldError:
     return WorldError(
-        f"{output.target.describe()} does not belong to the checkpoint {job.checkpoint.path} as it is: {meaning}",
+        f"the checkpoint {job.checkpoint.path} and {output.target.describe()} do not belong together: {meaning}",
         network=job.plan.network.name,
         box=output.name,
         expected=expected,

@@ -204,7 +204,7 @@ class Board:
 
     def post_offset(self, batch: int, offset: str) -> None:
         """Say how a batch was planned, before it shows anywhere."""
-        planned = self._planned_as(batch)
+        planned = self.planned_as(batch)
         if planned is None:
             write_sealed(self._folder, self._name(batch, _OFFSET), {"batch": batch, "offset": offset})
         elif planned != offset:
@@ -217,12 +217,12 @@ class Board:
 
     def offset(self, batch: int) -> str | None:
         """How a batch was planned, if anything says so: the record of the batch, or what was posted before it."""
-        return self.at(batch).offset if batch in self._files(_SUFFIX) else self._planned_as(batch)
+        return self.at(batch).offset if batch in self._files(_SUFFIX) else self.planned_as(batch)
 
     def keep_plan(self, batch: int, offset: str) -> None:
         """Say how a batch was planned that is to be done again, whatever is left of what was said before."""
         with contextlib.suppress(WorldError):
-            if self._planned_as(batch) == offset:
+            if self.planned_as(batch) == offset:
                 return
         write_sealed(self._folder, self._name(batch, _OFFSET), {"batch": batch, "offset": offset})
 
@@ -260,7 +260,8 @@ class Board:
         """The batches that are known to have been planned, but have no record."""
         return sorted(self._files(_OFFSET).keys() - self._files(_SUFFIX).keys())
 
-    def _planned_as(self, batch: int) -> str | None:
+    def planned_as(self, batch: int) -> str | None:
+        """How a batch was said to be planned before it showed anywhere."""
         names = self._files(_OFFSET).get(batch)
         return str(read_sealed(self._folder, names[-1])["offset"]) if names else None
 
