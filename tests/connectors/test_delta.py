@@ -375,3 +375,53 @@ def test_other_engines_read_the_table(out, scratch):
         ("k0", 15, 28),
         ("k1", 15, 29),
     ]
+
+
+@pytest.mark.parametrize("by", [[], ["k"]])
+def test_small_files_are_merged_and_the_table_stays_the_same(out, scratch, by):
+    target = delta(out, partition_by=by, compact=5)
+    target.check("out", SCHEMA, scratch)
+    before = deltalake.DeltaTable(out)
+    for batch in range(23):
+        deliver(target, scratch, batch, tuples(2 * batch, 2 * batch + 1))
+        assert stamps(out) == list(range(2 * batch + 2))
+    files = deltalake.DeltaTable(out).file_uris()
+    assert len(files) <= 10
+    assert len([n for n in os.listdir(out) if n.endswith(".parquet")]) > 23, "readers of an older version still read"
+    assert before.to_pyarrow_table().num_rows == 0
+    assert target.last_committed(scratch) == 22
+    # A replay, also of a batch whose file was merged, changes nothing.
+    for batch in (3, 22):
+        deliver(target, scratch, batch, tuples(2 * batch, 2 * batch + 1))
+    assert stamps(out) == list(range(46))
+    assert duckdb.sql(f"SELECT count(*) FROM read_parquet({files!r})").fetchall() == [(46,)]
+
+
+def test_who_follows_the_table_sees_no_data_change_in_a_merge(out, scratch):
+    target = delta(out, compact=3)
+    target.check("out", SCHEMA, scratch)
+    for batch in range(3):
+        deliver(target, scratch, batch, tuples(batch))
+    text = Folder(f"{out}/_delta_log").read(f"{version(out):020d}.json").to_pybytes()
+    log = [json.loads(line) for line in text.splitlines()]
+    changed = [entry[kind]["dataChange"] for entry in log for kind in ("add", "remove") if kind in entry]
+    assert changed == [False] * 4
+
+
+def test_a_table_is_left_alone_on_request(out, scratch):
+    target = delta(out, compact=0)
+    target.check("out", SCHEMA, scratch)
+    for batch in range(6):
+        deliver(target, scratch, batch, tuples(batch))
+    assert len(deltalake.DeltaTable(out).file_uris()) == version(out) == 6
+    with pytest.raises(QueryError, match="every so many transactions"):
+        delta(out, compact=-1)
+
+
+def test_the_log_does_not_grow_without_checkpoints(out, scratch):
+    target = delta(out, compact=0)
+    target.check("out", SCHEMA, scratch)
+    for batch in range(101):
+        deliver(target, scratch, batch, tuples(batch))
+    assert any(name.endswith(".checkpoint.parquet") for name in os.listdir(f"{out}/_delta_log"))
+    assert target.last_committed(scratch) == 100

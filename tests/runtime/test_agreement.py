@@ -110,7 +110,7 @@ def test_an_output_that_was_deleted_is_not_begun_anew(target: str, tmp_path: Pat
     net, out = network(tmp_path / "out", target), tmp_path / "out"
     run_batches(net, tmp_path / "checkpoint", 5)
     shutil.rmtree(out)
-    with pytest.raises(WorldError, match=r"'out'.*: the output was deleted, or is an older copy"):
+    with pytest.raises(WorldError, match=r"'out'.*: its output was deleted, or is older"):
         finish(net, tmp_path / "checkpoint")
     assert not list(out.glob("part-*"))
 
@@ -121,7 +121,7 @@ def test_an_older_checkpoint_over_a_newer_delta_table_is_refused(tmp_path: Path)
     shutil.copytree(checkpoint, copy)
     run_batches(network(tmp_path / "out", "delta"), checkpoint, 4)
     rows = deltalake.DeltaTable(str(tmp_path / "out")).to_pyarrow_table().num_rows
-    with pytest.raises(WorldError, match=r"output is ahead of the checkpoint(.|\n)*batch 6 is the last of this run there"):
+    with pytest.raises(WorldError, match=r"its output is ahead of it(.|\n)*batch 6 is the last of this run there"):
         finish(network(tmp_path / "out", "delta", train=10), copy)
     assert deltalake.DeltaTable(str(tmp_path / "out")).to_pyarrow_table().num_rows == rows
 

@@ -28,6 +28,7 @@ import pyarrow.parquet as pq
 from deltalake.exceptions import CommitFailedError, DeltaError
 from deltalake.transaction import AddAction
 
+from penstock.connectors.delta_upkeep import COMPACT_EVERY, merge_small_files, partition_text
 from penstock.connectors.targets import (
     Mode,
     Receipt,
@@ -51,9 +52,8 @@ _INDEXED: Final = 32
 """Columns with statistics, as Delta's own default."""
 _LONGEST_BOUND: Final = 64
 """Longer strings are no bounds worth a place in the log."""
-COMPACT_EVERY: Final = 256
-"""Transactions between two merges of small files."""
-_COMPACT_TO: Final = 128 << 20
+_SHORT_LOG: Final = deltalake.PostCommitHookProperties(create_checkpoint=True, cleanup_expired_logs=True)
+"""Delta cuts its log short by itself: a checkpoint every 100 transactions, and entries leave after a month."""
 _FAILURES: Final = (DeltaError, OSError, ValueError)
 _DEMANDING: Final = (
     "delta.columnMapping.",
@@ -110,14 +110,18 @@ class DeltaTarget:
         stored, token = _as_stored(table), writer(scratch).token
         files = []
         for index, (values, rows) in enumerate(_partitions(stored, self.partition_by)):
-            content, stats = _encode(rows)
-            digest = hashlib.blake2b(content, digest_size=8).hexdigest()
-            name = f"part-{batch:08d}-{part:04d}-{index:04d}-{token}-{digest}.zstd.parquet"
-            folder = self.folder.as_lasting_as(scratch)
-            if not folder.exists(name) or folder.size(name) != content.size:
-                folder.write(name, content)
-            files.append(StagedFile(name, rows.num_rows, content.size, values, stats))
+            name, size, stats = self._write(rows, f"part-{batch:08d}-{part:04d}-{index:04d}-{token}", scratch)
+            files.append(StagedFile(name, rows.num_rows, size, values, stats))
         return Receipt(batch, part, tuple(files))
+
+    def _write(self, rows: pa.Table, begin: str, scratch: Folder) -> tuple[str, int, str]:
+        """Put a data file into the table's folder: its name, its size, and what the log says about it."""
+        content, stats = _encode(rows)
+        name = f"{begin}-{hashlib.blake2b(content, digest_size=8).hexdigest()}.zstd.parquet"
+        folder = self.folder.as_lasting_as(scratch)
+        if not folder.exists(name) or folder.size(name) != content.size:
+            folder.write(name, content)
+        return name, content.size, stats
 
     def commit(self, batch: int, receipts: Sequence[Receipt], scratch: Folder) -> None:
         if not receipts:
@@ -134,12 +138,19 @@ class DeltaTarget:
         for attempt in range(1, _ATTEMPTS + 1):
             try:
                 table = _current(self.folder.path)
-                last = table.transaction_version(app)
+                before, last = table.version(), table.transaction_version(app)
                 if last is None or last < batch:
                     table.create_write_transaction(
-                        actions, "append", table.schema(), list(self.partition_by), commit_properties=transaction
+                        actions,
+                        "append",
+                        table.schema(),
+                        list(self.partition_by),
+                        commit_properties=transaction,
+                        post_commithook_properties=_SHORT_LOG,
                     )
-                self._make_last(table, scratch)
+                    table.update_incremental()
+                    self._keep_short(table, batch, scratch)
+                self._make_last(table, before, scratch)
                 return
             except CommitFailedError as failure:
                 # Someone changed the table meanwhile: perhaps another life of this run, with this batch. Look again.
@@ -160,11 +171,20 @@ class DeltaTarget:
             raise WorldError(f"cannot open the Delta table {self.folder.path}", found=_reason(failure)) from failure
         return -1 if last is None else int(last)
 
-    def _make_last(self, table: deltalake.DeltaTable, scratch: Folder) -> None:
-        """Bring the log to the disk, as far as it says that the batch is there: Delta itself leaves that to chance."""
+    def _keep_short(self, table: deltalake.DeltaTable, batch: int, scratch: Folder) -> None:
+        """Now and then, merge small files: what is in the table stays the same."""
+        if self.compact and table.version() % self.compact == 0:
+            # The batch is in the table, so its log must be on the disk before files are replaced.
+            self._make_last(table, table.version(), scratch)
+            begin = f"part-{batch:08d}-merged-{writer(scratch).token}"
+            merge_small_files(table, self.folder, writer(scratch).token, lambda rows: self._write(rows, begin, scratch))
+
+    def _make_last(self, table: deltalake.DeltaTable, before: int, scratch: Folder) -> None:
+        """Bring the log behind a version to the disk, to the batch and beyond: Delta itself leaves that to chance."""
         local = self.folder.local()
         if scratch.lasting and local is not None:
-            Folder(f"{local}/_delta_log").sync(f"{table.version():020d}.json")
+            for version in range(before, table.version() + 1):
+                Folder(f"{local}/_delta_log").sync(f"{version:020d}.json")
 
     @property
     def outside(self) -> bool:
@@ -303,17 +323,11 @@ def _partitions(table: pa.Table, by: Sequence[str]) -> Iterator[tuple[tuple[tupl
         return
     ordered = table.sort_by([(column, "ascending") for column in by])
     groups = ordered.select(by).group_by(list(by), use_threads=False).aggregate([([], "count_all")])
-    texts = zip(*(_partition_text(groups[column]).to_pylist() for column in by), strict=True)
+    texts = zip(*(partition_text(groups[column]).to_pylist() for column in by), strict=True)
     data, start = ordered.drop_columns(list(by)), 0
     for values, count in zip(texts, groups["count_all"].to_pylist(), strict=True):
         yield tuple(zip(by, values, strict=True)), data.slice(start, count)
         start += count
-
-
-def _partition_text(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    if pa.types.is_timestamp(column.type):
-        column = column.cast(pa.timestamp("us"))  # Delta writes instants in UTC, without a Z
-    return column.cast(pa.string())
 
 
 def _encode(table: pa.Table) -> tuple[pa.Buffer, str]:

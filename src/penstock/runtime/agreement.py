@@ -153,9 +153,9 @@ def _check_targets(job: Job, board: Board, whole: int) -> None:
         wanted = record.committed.get(output.name, -1)
         last = target.last_committed(scratch)
         if wanted > since and last < wanted:
-            raise _disagree(job, output, f"tuples of batch {wanted}", last, "the output was deleted, or is an older copy")
+            raise _disagree(job, output, f"tuples of batch {wanted}", last, "its output was deleted, or is older")
         if last > max(wanted, since) and last not in planned:
-            raise _disagree(job, output, f"nothing behind batch {wanted}", last, "the output is ahead of the checkpoint")
+            raise _disagree(job, output, f"nothing behind batch {wanted}", last, "its output is ahead of it")
 
 
 def _disagree(job: Job, output: Output, expected: str, last: int, meaning: str) -> WorldError:
