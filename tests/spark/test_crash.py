@@ -1,29 +1,18 @@
-"""Exactly once: whatever dies in the middle of a batch, every output has every row, and no row twice."""
+"""The protocol of a batch in one process: a crash at every step of every batch, for every kind of target."""
 
 from __future__ import annotations
 
-import contextlib
-import json
-import os
-import random
-import signal
-import subprocess
-import sys
-import time
-from collections import Counter
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import deltalake
-import duckdb
-import psutil
 import pyarrow as pa
 import pyarrow.csv as pacsv
 import pyarrow.json as pajson
 import pyarrow.parquet as pq
 import pytest
+from tests.spark.lives import account_of
 
 import penstock as pk
 from penstock.plan.compile import compile_network
@@ -39,247 +28,6 @@ from penstock.runtime.settings import Settings
 from penstock.runtime.stage import run_stage
 from penstock.runtime.train import from_batches, to_batch
 from penstock.storage.folder import Folder
-
-APP = Path(__file__).with_name("crash_network.py")
-OUTPUTS = ("events", "flows", "totals", "pairs")
-FILES = 36
-PER_FILE = 80
-KILLS = 10
-BROKEN = "900,k1,not a number,-1"
-
-
-def _write_input(folder: Path) -> pa.Table:
-    """36 files of each input; all tuples that can be decoded, as one table."""
-    rng = random.Random(7)
-    (folder / "steady").mkdir(parents=True)
-    (folder / "ragged").mkdir()
-    everything = []
-    for number in range(FILES):
-        base = number * 50
-        steady = [(base + at * 50 // PER_FILE, f"k{rng.randrange(9)}", rng.randrange(1000)) for at in range(PER_FILE)]
-        # At most 30 behind what was read before: except every ninth file, which brings some tuples far too late.
-        ragged = [(base + rng.randrange(50) - 20, f"k{rng.randrange(9)}", rng.randrange(1000)) for _ in range(PER_FILE)]
-        if number % 9 == 8:
-            ragged[3:6] = [(base - 200 + at, "k1", at) for at in range(3)]
-        tables = {}
-        for at, (name, rows) in enumerate((("steady", steady), ("ragged", ragged))):
-            ids = [(number * 2 + at) * PER_FILE + row for row in range(PER_FILE)]
-            columns = [list(column) for column in zip(*rows, strict=True)]
-            tables[name] = pa.table([*columns, ids], names=["ts", "k", "v", "id"])
-        everything += tables.values()
-        pq.write_table(tables["steady"], folder / "steady" / f"{number:03d}.parquet")
-        file = folder / "ragged" / f"{number:03d}.csv"
-        pacsv.write_csv(tables["ragged"], file)
-        if number == 17:
-            lines = file.read_text().splitlines()
-            file.write_text("\n".join([*lines[:40], BROKEN, *lines[40:]]) + "\n")
-    return pa.concat_tables(everything)
-
-
-@dataclass
-class Life:
-    """One process of the run, in a session of its own, so that all of it can be killed: driver, JVM, workers."""
-
-    process: subprocess.Popen[bytes]
-    log: Path
-
-    @staticmethod
-    def begin(arguments: Iterable[Path], log: Path) -> Life:
-        # The JVM lives for a few batches only: the quick compiler alone starts it sooner.
-        environment = {**os.environ, "JAVA_TOOL_OPTIONS": "-XX:TieredStopAtLevel=1"}
-        with log.open("wb") as out:
-            process = subprocess.Popen(
-                [sys.executable, str(APP), *map(str, arguments)],
-                stdout=out,
-                stderr=subprocess.STDOUT,
-                env=environment,
-                start_new_session=True,
-            )
-        return Life(process, log)
-
-    def members(self) -> list[int]:
-        """Every process of the session: the JVM and its worker daemon have process groups of their own."""
-        found = []
-        for pid in psutil.pids():
-            with contextlib.suppress(ProcessLookupError, PermissionError, psutil.Error):
-                if os.getsid(pid) == self.process.pid and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE:
-                    found.append(pid)
-        return found
-
-    def groups(self) -> set[int]:
-        found = {self.process.pid}
-        for pid in self.members():
-            with contextlib.suppress(ProcessLookupError):
-                found.add(os.getpgid(pid))
-        return found
-
-    def kill(self, groups: Iterable[int] = ()) -> None:
-        """Kill everything, these process groups at once: looking for them would let the batch go on."""
-        for group in groups:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(group, signal.SIGKILL)
-        deadline = time.monotonic() + 30
-        while alive := self.members():
-            for pid in alive:
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(pid, signal.SIGKILL)
-            assert time.monotonic() < deadline, f"processes that SIGKILL does not end: {alive}"
-            time.sleep(0.01)
-        self.process.wait()
-
-    def finish(self, seconds: float = 300) -> dict[str, Any]:
-        """Wait for the end; what the run told."""
-        try:
-            code = self.process.wait(seconds)
-        finally:
-            self.kill()
-        text = self.log.read_text(errors="replace")
-        assert code == 0, text
-        return json.loads(next(line for line in text.splitlines() if line.startswith("TOLD ")).removeprefix("TOLD "))
-
-
-@dataclass(frozen=True)
-class Watched:
-    """What a run leaves on disk, from which its killer sees how far it is."""
-
-    checkpoint: Path
-    out: Path
-
-    def newest(self, moment: str) -> int:
-        """The newest batch that has come to a moment of the protocol; for Delta tables the number of commits."""
-        match moment:
-            case "planned":
-                return _newest(self.checkpoint / "spark" / "offsets")
-            case "staged":
-                return _newest(self.out / "events", "part-")
-            case "stage 1 saved":
-                return _newest(self.checkpoint / "state" / "1" / "0")
-            case "stage 2 saved":
-                return _newest(self.checkpoint / "state" / "2" / "0")
-            case "delta commit":
-                return _newest(self.out / "events" / "_delta_log")
-            case "last delta commit":
-                return _newest(self.out / "totals" / "_delta_log")
-            case "board":
-                return _newest(self.checkpoint / "board")
-            case "spark commit":
-                return _newest(self.checkpoint / "spark" / "commits")
-        raise AssertionError(moment)
-
-    def is_inside_a_batch(self) -> bool:
-        """Whether a batch is planned that Spark has not committed, so that it must be done again."""
-        return self.newest("planned") > self.newest("spark commit")
-
-
-def _newest(folder: Path, prefix: str = "") -> int:
-    try:
-        names = [name.removeprefix(prefix) for name in os.listdir(folder) if name.startswith(prefix)]
-    except FileNotFoundError:
-        return -1
-    numbers = [name.split(".")[0].split("-")[0] for name in names]
-    return max((int(number) for number in numbers if number.isdigit()), default=-1)
-
-
-# Where the ten kills fall, and for how long at most the batch may go on after that, in seconds.
-MOMENTS = [
-    ("planned", 0.3),
-    ("stage 1 saved", 0.0),
-    ("staged", 0.0),
-    ("delta commit", 0.0),
-    ("board", 0.0),
-    ("stage 2 saved", 0.01),
-    ("last delta commit", 0.0),
-    ("spark commit", 0.0),
-    ("spark commit", 0.6),
-    ("delta commit", 0.02),
-]
-
-
-def _kill_at(life: Life, watched: Watched, moment: str, batches: int, delay: float) -> None:
-    """Kill when the moment has come `batches` more times than when this life began."""
-    aim = watched.newest(moment) + batches
-    groups, looked = life.groups(), time.monotonic()
-    try:
-        while watched.newest(moment) < aim:
-            assert life.process.poll() is None, life.log.read_text(errors="replace")
-            if time.monotonic() - looked > 0.5:
-                groups, looked = life.groups(), time.monotonic()
-            time.sleep(0.003)  # moments of a batch are further apart than this
-        time.sleep(delay)
-    finally:
-        life.kill(groups)
-
-
-def _rows(out: Path, name: str) -> Counter[tuple[Any, ...]]:
-    table = pa.table(deltalake.DeltaTable(str(out / name)).to_pyarrow_table())
-    return Counter(tuple(row.values()) for row in table.select(sorted(table.column_names)).to_pylist())
-
-
-def _account(table: Path) -> tuple[int, int]:
-    """Transactions, and data files on disk.
-
-    A batch committed twice would show here even where its files, which have the same names, count once; and a replay
-    that came to other bytes would have left files that no transaction lists.
-    """
-    return deltalake.DeltaTable(str(table)).version(), len(list(table.glob("*.parquet")))
-
-
-def _expected(tuples: pa.Table) -> dict[str, Counter[tuple[Any, ...]]]:
-    """The outputs, computed by DuckDB over the whole input at once; columns in order of their names."""
-    flows = duckdb.sql(
-        "SELECT k, CAST(median(v) AS DOUBLE) AS m, count(*) AS n, CAST(sum(v) AS BIGINT) AS s,"
-        " CAST(floor(ts / 20.0) * 20 AS BIGINT) AS ts FROM tuples GROUP BY ALL"
-    )
-    totals = duckdb.sql(
-        "SELECT count(*) AS groups, CAST(sum(n) AS BIGINT) AS t, CAST(floor(ts / 100.0) * 100 AS BIGINT) AS ts"
-        " FROM flows GROUP BY ALL ORDER BY ALL"
-    )
-    events = duckdb.sql("SELECT id, k, ts, v FROM tuples WHERE v % 7 = 0")
-    pairs = duckdb.sql(
-        f"WITH owned AS (SELECT *, id // {PER_FILE} % 2 AS input FROM tuples)"
-        " SELECT l.id AS l, r.id AS r, least(l.ts, r.ts) AS ts"
-        " FROM (FROM owned WHERE input = 0) l FULL JOIN (FROM owned WHERE input = 1) r"
-        " ON l.k = r.k AND abs(l.ts - r.ts) <= 3"
-    )
-    return {
-        "pairs": Counter(pairs.fetchall()),
-        "events": Counter(events.fetchall()),
-        "flows": Counter(flows.fetchall()),
-        "totals": Counter(totals.fetchall()),
-    }
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(1200)
-def test_ten_kills_leave_the_rows_of_an_undisturbed_run(tmp_path: Path) -> None:
-    tuples = _write_input(tmp_path / "data")
-    calm = Life.begin((tmp_path / "data", tmp_path / "calm", tmp_path / "calm-out"), tmp_path / "calm.log").finish()
-    assert calm["batch"] >= 30
-    assert calm["refused"] == [BROKEN]
-    assert len(calm["late"]) >= 9
-
-    rng = random.Random(20)
-    watched = Watched(tmp_path / "killed", tmp_path / "killed-out")
-    inside = 0
-    for number, (moment, longest) in enumerate(MOMENTS):
-        life = Life.begin((tmp_path / "data", watched.checkpoint, watched.out), tmp_path / f"life-{number}.log")
-        _kill_at(life, watched, moment, rng.randint(1, 3), rng.uniform(0, longest))
-        inside += watched.is_inside_a_batch()
-    assert inside >= KILLS // 2, "the kills missed the batches, so nothing was tried"
-    last = Life.begin((tmp_path / "data", watched.checkpoint, watched.out), tmp_path / "last.log").finish()
-
-    assert len(MOMENTS) == KILLS
-    assert last == calm
-    late = set(calm["late"])
-    on_time = tuples.filter(pa.array(i not in late for i in tuples["id"].to_pylist()))
-    expected = _expected(on_time)
-    for name in OUTPUTS:
-        assert _rows(tmp_path / "calm-out", name) == expected[name]
-        assert _rows(watched.out, name) == expected[name]
-        assert _account(watched.out / name) == _account(tmp_path / "calm-out" / name)
-
-
-# The same protocol in one process, a crash at every step of every batch, for every kind of target.
 
 SCRIPT = [(at * 3 % 50 + at, f"k{at % 5}", at) for at in range(60)]
 STEPS = ("intake staged", "one bucket saved", "stages saved", "targets committed", "board posted")
@@ -394,7 +142,7 @@ def test_a_batch_done_again_after_a_crash_changes_nothing(crash_at: str, tmp_pat
             assert len(rows) == record.outputs[f"{name}-{kind}"] > 0
             assert sorted(rows, key=str) == sorted(_read(tmp_path / "calm", kind, calm, name), key=str)
             if kind == "delta":
-                assert _account(tmp_path / "crashed" / f"{name}-{kind}") == _account(
+                assert account_of(tmp_path / "crashed" / f"{name}-{kind}") == account_of(
                     tmp_path / "calm" / f"{name}-{kind}"
                 )
         counted = sum(row["n"] for row in _read(tmp_path / "crashed", kind, crashed, "flows"))
