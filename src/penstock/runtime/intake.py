@@ -137,7 +137,7 @@ class Intake:
         if chunk.rejects is not None and chunk.rejects.num_rows:
             self._refuse(source, count, pa.Table.from_batches([chunk.rejects]))
         issued = self._stated_by(source, shard)
-        self.state(source, shard, _strongest(source, chunk.stated))
+        self.state(source, shard, strongest(source, chunk.stated))
         tuples = self._sequenced(Port(source), pa.Table.from_batches([chunk.tuples]), seq)
         if source.stamped:
             tuples = self._stamped(source, shard, tuples)
@@ -275,22 +275,13 @@ class Intake:
             late = pc.less(values, stated).combine_chunks()
             late = late if keep is None else pc.and_(pc.fill_null(late, False), keep)
             if source.late == "error":
-                raise self._too_late(source, track, int(pc.sum(late).as_py()), least, stated)
+                raise too_late(source, track, int(pc.sum(late).as_py()), least, stated).located(
+                    network=self._job.plan.network.name
+                )
             found = late if found is None else pc.or_(found, late)
         if found is not None:
             count.late += int(pc.sum(found).as_py())
         return found
-
-    def _too_late(self, source: Source, track: Track, number: int, smallest: int, stated: int) -> WorldError:
-        bound = "<=" if track.descending else ">="
-        return WorldError(
-            f"{number} late tuple{'s' if number > 1 else ''}, and the input was declared with late='error'",
-            network=self._job.plan.network.name,
-            box=source.name,
-            expected=f"{track.attribute} {bound} {track.text(stated)} ({track.policy.describe()})",
-            found=f"{track.attribute} = {track.text(smallest)}",
-            hint="declare a weaker progress policy, or late='route' to have late tuples set aside",
-        )
 
     def _route(self, source: Source, tuples: pa.Table, aside: SetAside, origin: str) -> None:
         """Send late tuples to the late stream, and those without a usable time to the error stream."""
@@ -298,10 +289,22 @@ class Intake:
             late = Port(source, Source.LATE)
             self._superbox.push(late, self._sequenced(late, tuples, aside.seq).filter(aside.late))
         if aside.unfit is not None:
-            self._superbox.push(Port(source, Source.ERRORS), _unfit_rejects(tuples.filter(aside.unfit), source, origin))
+            self._superbox.push(Port(source, Source.ERRORS), unfit_rejects(tuples.filter(aside.unfit), source, origin))
 
 
-def _strongest(source: Source, stated: Mapping[str, Sequence[int]]) -> dict[str, int]:
+def too_late(source: Source, track: Track, number: int, smallest: int, stated: int) -> WorldError:
+    """Why an input that was declared with late='error' is given up."""
+    bound = "<=" if track.descending else ">="
+    return WorldError(
+        f"{number} late tuple{'s' if number > 1 else ''}, and the input was declared with late='error'",
+        box=source.name,
+        expected=f"{track.attribute} {bound} {track.text(stated)} ({track.policy.describe()})",
+        found=f"{track.attribute} = {track.text(smallest)}",
+        hint="declare a weaker progress policy, or late='route' to have late tuples set aside",
+    )
+
+
+def strongest(source: Source, stated: Mapping[str, Sequence[int]]) -> dict[str, int]:
     """The strongest of what punctuation in the data says, by mark."""
     said = [(track, stated[track.attribute]) for track in source.tracks if track.attribute in stated]
     return {track.mark: max(-tick if track.descending else tick for tick in ticks) for track, ticks in said}
@@ -347,7 +350,8 @@ def why_far(track: Track) -> str:
     return f"{track.attribute} is out of range: it must be within {END - LONGEST:,} ticks of zero"
 
 
-def _unfit_rejects(tuples: pa.Table, source: Source, origin: str) -> pa.Table:
+def unfit_rejects(tuples: pa.Table, source: Source, origin: str) -> pa.Table:
+    """Tuples without a usable time, as records of the error stream."""
     records = kernel.run("SELECT to_json(tuples) AS record FROM tuples", tuples=tuples).column("record")
     rows = tuples.num_rows
     return pa.table(

@@ -24,6 +24,8 @@ class Element:
     marks: Marks
     tuple: pa.Table | None = None
     """A table of one row."""
+    stamp: int = 0
+    """The number of the arrival that it stems from: what else stems from it may be on another way."""
 
     @property
     def is_punctuation(self) -> bool:
