@@ -10,15 +10,17 @@ import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, note, settings
 from hypothesis import strategies as st
+from tests.properties import networks
 from tests.properties.stepped import Case, Flow, build, cases
 
 import penstock as pk
+from penstock.plan.plan import ARCHITECTURES
 
 CASES = int(os.environ.get("PENSTOCK_PROPERTY_CASES", "8"))
 """Of each architecture; a search takes thousands."""
 
 
-@pytest.mark.parametrize("architecture", ["out-of-order", "in-order"])
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
 @settings(max_examples=CASES, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(case=cases(), relaxed=st.booleans())
 def test_any_network_stepped_to_its_end_gives_what_a_run_gives(case: Case, relaxed: bool, architecture: str) -> None:
@@ -37,6 +39,21 @@ def test_any_network_stepped_to_its_end_gives_what_a_run_gives(case: Case, relax
             assert bag(stepper.late(box.name)) == bag(wanted.late(box.name)), f"late tuples of {box.name}"
     for source in net.network.sources:
         assert bag(stepper.errors(source.name)) == bag(wanted.errors(source.name)), f"errors of {source.name}"
+
+
+@settings(max_examples=CASES // 2, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@given(case=networks.cases(rows=16), relaxed=st.booleans(), architecture=st.sampled_from(ARCHITECTURES))
+def test_networks_over_all_kinds_of_time_step_to_what_a_run_gives(
+    case: networks.Case, relaxed: bool, architecture: str
+) -> None:
+    net = networks.build(case)
+    wanted = net.run(engine="local", buckets=case.buckets, tasks=1, architecture=architecture)
+    stepper = net.stepper(architecture=architecture, relaxed=relaxed)
+    stepper.run(inputs=True)
+    assert not any(stepper.queues().values()), stepper.queues()
+    for number, node in enumerate(case.outputs):
+        name, schema = f"o{number}", networks.arrow_schema(node.schema)
+        assert networks.bag(stepper.output(name), schema) == networks.bag(wanted[name], schema), name
 
 
 def bag(table: pa.Table) -> Counter[tuple[Any, ...]]:

@@ -601,3 +601,21 @@ def test_a_tuple_that_is_refused_or_late_is_told_as_in_a_run() -> None:
         texts.append(str(raised.value))
     assert "1 late tuple" in texts[0]
     assert texts[0] == texts[1]
+
+
+def test_a_step_says_by_which_port_a_tuple_has_left() -> None:
+    net = pk.Network("late")
+    devices("source", net, (5, "a"), (3, "a")).output("out")
+    passed, late = [str(step) for step in net.stepper().run(inputs=True) if step.took in ("(5, a)", "(3, a)")][:2]
+    assert "(5, a) -> (5, a)" in passed
+    assert "(3, a) -> source.groups.late(3, a)" in late
+
+
+def test_punctuation_of_a_number_that_decreases_says_that_no_more_follows() -> None:
+    net = pk.Network("countdown")
+    schema = {"left": "int64", "k": "string"}
+    source = net.source("source", pk.memory([], schema=schema), on="left", progress=pk.ordered(descending=True))
+    source.where("k <> 'x'", name="Q").output("out")
+    stepper = net.stepper()
+    stepper.feed("source", pk.punctuation(left=7))
+    assert "[left <= 7] -> [left <= 7]" in str(stepper.step())

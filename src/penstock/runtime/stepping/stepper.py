@@ -18,7 +18,8 @@ from penstock.errors import PenstockError, QueryError
 from penstock.plan.keep_rejects import errors_output, late_output
 from penstock.plan.plan import Plan
 from penstock.runtime.stepping.elements import Buffer
-from penstock.runtime.stepping.nodes import IdleWaiting, Node, Outcome
+from penstock.runtime.stepping.idle_waiting import IdleWaiting
+from penstock.runtime.stepping.nodes import Node, Outcome
 from penstock.runtime.stepping.rules import Rules
 from penstock.runtime.stepping.source import Arrivals, SourceNode
 from penstock.runtime.stepping.step import CLOCK, ON_DEMAND, Step

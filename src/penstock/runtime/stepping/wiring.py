@@ -17,7 +17,8 @@ from penstock.algebra.ticks import BEGINNING, END
 from penstock.operators.catalog import operator
 from penstock.plan.plan import Plan
 from penstock.runtime.stepping.elements import Buffer, Element
-from penstock.runtime.stepping.nodes import Arriving, Holding, IdleWaiting, Merging, Node, Paced, Place, Stateless
+from penstock.runtime.stepping.idle_waiting import IdleWaiting, Merging
+from penstock.runtime.stepping.nodes import Arriving, Holding, Node, Paced, Place, Stateless
 from penstock.runtime.stepping.source import SourceNode
 
 
