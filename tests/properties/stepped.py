@@ -1,9 +1,9 @@
 """Random networks of every kind of box, for engines that must agree with each other.
 
 All streams have the attributes `ts`, `u`, `k` and `v`: whatever a box gives is mapped back to them. Which boxes fit is
-asked of the streams themselves. Every input delivers one element to a batch, so that runs and steps judge lateness by
-the same marks. Boxes that are defined on arrival stand only where the order of arrival is fixed: behind inputs, and
-behind boxes that give their results in one order.
+asked of the streams themselves. Inputs that may break their promises deliver one element to a batch, so that runs and
+steps judge lateness by the same marks; others come in one train. Boxes that are defined on arrival stand only where the
+order of arrival is fixed: behind inputs, and behind boxes that give their results in one order.
 """
 
 from __future__ import annotations
@@ -53,6 +53,7 @@ class Case:
     inputs: tuple[Input, ...]
     boxes: tuple[Drawn, ...]
     buckets: int = 1
+    train: int | None = 1
 
 
 @dataclass(frozen=True)
@@ -61,6 +62,8 @@ class Flow:
 
     stream: pk.Stream
     order: str = FREE
+    whole: bool = False
+    """Whether inputs come in one train: of several, one then comes after the other."""
 
     @property
     def on(self) -> tuple[str, ...]:
@@ -87,11 +90,13 @@ def _policies(groups: bool) -> st.SearchStrategy[Any]:
 
 
 @st.composite
-def inputs(draw: Any) -> Input:
-    """Times that grow, jitter, rows that come too late or cannot be taken, and punctuation."""
+def inputs(draw: Any, keeps: bool) -> Input:
+    """Times that grow, jitter, rows that cannot be taken, and punctuation; and rows that come too late, unless the
+    input `keeps` its promise."""
     also = draw(st.sampled_from([None, None, None, pk.ordered(), pk.delayed(3), "falling"]))
     policy = draw(_policies(groups=also is None))
-    late = draw(st.sampled_from([0, 0, 2, 9]))
+    bound = getattr(policy, "by", 0)
+    late = bound if keeps else draw(st.sampled_from([0, 0, 2, 9]))
     elements: list[Any] = []
     now, other = draw(st.integers(-4, 4)), draw(st.integers(-4, 4))
     for number in range(draw(st.integers(0, 12))):
@@ -99,10 +104,10 @@ def inputs(draw: Any) -> Input:
         ts: Any = now - draw(st.integers(0, late))
         if draw(st.integers(0, 19)) == 0:
             ts = draw(st.sampled_from([None, "x"]))
-        u = (20 - other if also == "falling" else other) - draw(st.integers(0, 1))
+        u = (20 - other if also == "falling" else other) - (0 if keeps else draw(st.integers(0, 1)))
         elements.append((ts, u, draw(st.sampled_from(["a", "b", None])), number % 9))
         if draw(st.integers(0, 5)) == 0:
-            elements.append(pk.punctuation(ts=now - draw(st.integers(0, 3))))
+            elements.append(pk.punctuation(ts=now - draw(st.integers(late if keeps else 0, 4))))
     track = pk.ordered(descending=True) if also == "falling" else also
     progress = policy if track is None else {"ts": policy, "u": track}
     shard_by = draw(st.sampled_from([None, None, "k"]))
@@ -182,7 +187,7 @@ def _turn(left: Flow, right: Flow, form: int, name: str) -> list[Flow]:
 def _union(left: Flow, right: Flow, form: int, name: str) -> list[Flow]:
     # Copies of one tuple have one arrival number: their order among each other is free.
     shared = {box.name for box in _upstream(left.stream)} & {box.name for box in _upstream(right.stream)}
-    order = ARRIVING if left.order == right.order == ARRIVING and not shared else FREE
+    order = ARRIVING if left.order == right.order == ARRIVING and not shared and not left.whole else FREE
     return [Flow(pk.union(left.stream, right.stream, name=name), order)]
 
 
@@ -390,11 +395,12 @@ _MAKERS: Final[dict[str, _Maker]] = {
 def cases(draw: Any, boxes: int = 6) -> Case:
     timed = draw(st.integers(0, 3)) == 0
     readings = [100 + sum(gaps) for gaps in _beginnings(draw(st.lists(st.integers(0, 4), min_size=1, max_size=7)))]
-    found = draw(st.lists(timed_inputs(readings) if timed else inputs(), min_size=1, max_size=3))
+    keeps = not timed and draw(st.booleans())
+    found = draw(st.lists(timed_inputs(readings) if timed else inputs(keeps), min_size=1, max_size=3))
     kinds = st.sampled_from(KINDS if timed else [kind for kind in KINDS if kind != "timeout"])
     number = st.integers(0, 9)
     drawn = draw(st.lists(st.builds(Drawn, kinds, number, number, st.integers(0, 209)), min_size=1, max_size=boxes))
-    return Case(tuple(found), tuple(drawn), draw(st.integers(1, 2)))
+    return Case(tuple(found), tuple(drawn), draw(st.integers(1, 2)), None if keeps else 1)
 
 
 def _beginnings(values: list[int]) -> list[list[int]]:
@@ -406,10 +412,11 @@ def build(case: Case) -> tuple[pk.Network, list[Flow]]:
     net = pk.Network("stepped")
     flows = []
     for number, given in enumerate(case.inputs):
-        connector = pk.memory(given.elements, schema=SCHEMA, train=1, shard_by=given.shard_by)
-        flows.append(
-            Flow(net.source(f"in{number}", connector, on="ts", progress=given.progress, late=given.late), ARRIVING)
-        )
+        connector = pk.memory(given.elements, schema=SCHEMA, train=case.train, shard_by=given.shard_by)
+        source = net.source(f"in{number}", connector, on="ts", progress=given.progress, late=given.late)
+        whole = case.train is None
+        # In one train, the tuples of one shard come after those of another.
+        flows.append(Flow(source, FREE if whole and given.shard_by else ARRIVING, whole))
     flows = grown(net, flows, case.boxes)
     for number, flow in enumerate(flows):
         flow.stream.output(f"o{number}")

@@ -111,7 +111,7 @@ def _grown(net: pk.Network, streams: list[pk.Stream], draws: list[tuple[str, int
 KINDS = st.sampled_from(["filter", "map", "union", "merge", "aggregate", "join"])
 
 
-@settings(max_examples=40)
+@settings(max_examples=20)
 @given(
     given_inputs=st.lists(inputs(), min_size=1, max_size=3),
     draws=st.lists(st.tuples(KINDS, st.integers(0, 7), st.integers(0, 7)), min_size=1, max_size=5),
