@@ -223,12 +223,12 @@ def _bsort(left: Flow, right: Flow, form: int, name: str) -> list[Flow]:
 
 def _windows(left: Flow, form: int, name: str, **more: Any) -> pk.Stream | None:
     """An aggregate on any attribute that progresses, or one that decreases, by nothing, `k`, or more."""
-    choices = [*left.on, *(["u"] if left.falls else [])]
+    choices = [*left.on, *(["u"] if left.falls and not more else [])]
     if not choices and "assuming" not in more:
         return None
     on = more.pop("on", None) or choices[form % len(choices)]
     by = more.pop("by", ((), ("k",), ("k", "v"))[form // 2 % 3])
-    size, advance = ((5, 5), (6, 2), (2, 4), (1, 1))[form // 6 % 4]
+    size, advance = ((5, 5), (6, 2), (1, 1), (2, 4))[form // 6 % (4 if on in left.on else 3)]
     made = left.stream.aggregate(
         {"n": "count(*)", "w": "sum(v)::BIGINT"}, on=on, size=size, advance=more.pop("advance", advance), by=by,
         name=name, **more,
@@ -262,7 +262,7 @@ def _upstream(stream: pk.Stream) -> list[Any]:
 def _assuming(left: Flow, right: Flow, form: int, name: str) -> list[Flow]:
     if left.order == FREE:
         return []
-    on, by = ("ts", "u")[form % 2], ((), ("k",))[form // 2 % 2]
+    on, by = ("ts", "u")[form % 2 and not left.falls], ((), ("k",))[form // 2 % 2]
     order = pk.order(on, slack=form % 3, by=by if form % 5 else ())
     more = {"origin": "first"} if form % 7 == 0 else {}
     made = _windows(left, form, name, on=on, by=by, assuming=order, **more)
