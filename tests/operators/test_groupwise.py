@@ -116,6 +116,16 @@ def test_the_low_water_mark_closes_nothing_where_order_is_assumed() -> None:
     assert box.batch(mark=END) == [(0, 1)]
 
 
+def test_an_end_without_tuples_finds_an_order_of_which_no_group_is_left() -> None:
+    box = Box(size=1, advance=5, by="k", assuming=pk.order("ts"))
+    assert box.batch((5, "a", 0)) == []
+    # The second tuple closes the window of the first, and lies in a gap itself: what is kept is its value alone.
+    assert box.batch((9, "a", 0)) == [(5, "a", 1)]
+    assert box.held() == {"order": 1}
+    assert box.batch(mark=END) == []
+    assert box.held() == {}
+
+
 def test_what_is_stated_of_an_assumed_order() -> None:
     box = Box(size=10, advance=5, assuming=pk.order("ts", 1))
     box.batch((12, "x", 0))

@@ -1,14 +1,75 @@
-"""Stepping gives what a run gives: random networks over random input, fed in any interleaving."""
+"""Stepping gives what a run gives: random networks of all kinds of boxes, stepped to their end or fed by hand."""
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from typing import Any
 
-from hypothesis import given, settings
+import pyarrow as pa
+import pytest
+from hypothesis import HealthCheck, given, note, settings
 from hypothesis import strategies as st
+from tests.properties import networks
+from tests.properties.stepped import Case, Flow, build, cases
 
 import penstock as pk
+from penstock.plan.plan import ARCHITECTURES
+
+CASES = int(os.environ.get("PENSTOCK_PROPERTY_CASES", "8"))
+"""Of each architecture; a search takes thousands."""
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+@settings(max_examples=CASES, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@given(case=cases(), relaxed=st.booleans())
+def test_any_network_stepped_to_its_end_gives_what_a_run_gives(case: Case, relaxed: bool, architecture: str) -> None:
+    net, flows = build(case)
+    note(net.explain(architecture=architecture))
+    wanted = net.run(engine="local", buckets=case.buckets, tasks=1, architecture=architecture)
+    stepper = net.stepper(architecture=architecture, relaxed=relaxed)
+    note("\n".join(map(str, stepper.run(inputs=True))))
+    assert not any(stepper.queues().values()), stepper.queues()
+    for number, flow in enumerate(flows):
+        found = stepper.output(f"o{number}")
+        assert bag(found) == bag(wanted[f"o{number}"]), f"o{number}"
+        check_order(flow, found, architecture)
+    for box in net.network.boxes:
+        if box.late_port() is not None and getattr(box, "late", "route") == "route":
+            assert bag(stepper.late(box.name)) == bag(wanted.late(box.name)), f"late tuples of {box.name}"
+    for source in net.network.sources:
+        assert bag(stepper.errors(source.name)) == bag(wanted.errors(source.name)), f"errors of {source.name}"
+
+
+@settings(max_examples=CASES // 2, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@given(case=networks.cases(rows=16), relaxed=st.booleans(), architecture=st.sampled_from(ARCHITECTURES))
+def test_networks_over_all_kinds_of_time_step_to_what_a_run_gives(
+    case: networks.Case, relaxed: bool, architecture: str
+) -> None:
+    net = networks.build(case)
+    wanted = net.run(engine="local", buckets=case.buckets, tasks=1, architecture=architecture)
+    stepper = net.stepper(architecture=architecture, relaxed=relaxed)
+    stepper.run(inputs=True)
+    assert not any(stepper.queues().values()), stepper.queues()
+    for number, node in enumerate(case.outputs):
+        name, schema = f"o{number}", networks.arrow_schema(node.schema)
+        assert networks.bag(stepper.output(name), schema) == networks.bag(wanted[name], schema), name
+
+
+def bag(table: pa.Table) -> Counter[tuple[Any, ...]]:
+    return Counter(tuple(row.values()) for row in table.to_pylist())
+
+
+def check_order(flow: Flow, found: pa.Table, architecture: str) -> None:
+    """What is sorted leaves in order; in an in-order system everything that makes progress does."""
+    box = flow.stream._port.box
+    on = getattr(box, "on", None) if box.kind in ("merge", "cleanse") and not getattr(box, "by", ()) else None
+    if architecture == "in-order" and flow.stream.progressing:
+        on = flow.stream.progressing[0] if on is None else on
+    if on is not None:
+        times = found.column(on).to_pylist()
+        assert times == sorted(times), f"{box.name} is not in order of {on}"
+
 
 SCHEMA = {"ts": "int64", "k": "string", "v": "int64"}
 
@@ -50,7 +111,7 @@ def _grown(net: pk.Network, streams: list[pk.Stream], draws: list[tuple[str, int
 KINDS = st.sampled_from(["filter", "map", "union", "merge", "aggregate", "join"])
 
 
-@settings(max_examples=40)
+@settings(max_examples=20)
 @given(
     given_inputs=st.lists(inputs(), min_size=1, max_size=3),
     draws=st.lists(st.tuples(KINDS, st.integers(0, 7), st.integers(0, 7)), min_size=1, max_size=5),

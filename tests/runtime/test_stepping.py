@@ -474,3 +474,148 @@ def test_every_box_can_be_stepped_and_gives_what_it_gives_in_a_run(architecture:
         found, expected = (Counter(map(str, t.to_pylist())) for t in (stepper.output(name), wanted[name]))
         assert expected, name
         assert found == expected, name
+
+
+def agree(net: pk.Network, *outputs: str, **options: Any) -> Any:
+    """Step a network over what its inputs bring, to its end: it must give what a run gives."""
+    wanted = net.run(engine="local", buckets=1, tasks=1, architecture=options.get("architecture", "out-of-order"))
+    stepper = net.stepper(**options)
+    stepper.run(inputs=True)
+    assert not any(stepper.queues().values())
+    for output in outputs:
+        assert Counter(rows(stepper, output)) == Counter(tuple(row.values()) for row in wanted[output].to_pylist())
+        assert wanted[output].num_rows
+    return stepper
+
+
+BOTH = pytest.mark.parametrize("relaxed", [True, False])
+
+
+@BOTH
+@pytest.mark.parametrize("architecture", ["out-of-order", "in-order"])
+def test_the_end_passes_merges_and_joins_behind_windows(architecture: str, relaxed: bool) -> None:
+    net = pk.Network("windows")
+    source = net.source("source", pk.memory([(1, "a"), (6, "b"), (7, "a")], schema=SCHEMA, train=1))
+    counts = source.aggregate({"n": "count(*)"}, size=5, by="k", name="counts")
+    both = pk.merge(counts.where("n > 0"), counts.where("k = 'a'"), name="both")
+    both.aggregate({"n": "count(*)"}, size=5, name="again").output("merged")
+    pairs = counts.join(counts, "l.k = r.k", on="ts", size=5, name="pairs")
+    pairs.aggregate({"n": "count(*)"}, on="l_ts", size=5, name="paired").output("joined")
+    agree(net, "merged", "joined", architecture=architecture, relaxed=relaxed)
+
+
+def devices(name: str, net: pk.Network, *given: Any) -> pk.Stream:
+    """An input on which every device makes progress of its own."""
+    return net.source(name, pk.memory(given, schema=SCHEMA, train=1), progress=pk.ordered(by="k"))
+
+
+@BOTH
+def test_marks_of_groups_do_not_overtake_tuples_that_wait_in_a_join(relaxed: bool) -> None:
+    net = pk.Network("devices")
+    left = devices("left", net, (1, "b"), (1, "a"), (4, "a"), (30, "a"), (31, "a"))
+    right = devices("right", net, (1, "b"), (2, "a"), (5, "a"), (30, "a"), (31, "a"))
+    pairs = left.join(right, "l.k = r.k", on="ts", size=3, name="pairs")
+    pairs.aggregate({"n": "count(*)"}, on="l_ts", size=5, by="l_k", name="counts").output("out")
+    stepper = agree(net, "out", relaxed=relaxed)
+    assert set(rows(stepper)) == {(0, "b", 1), (0, "a", 3), (30, "a", 4)}
+
+
+def test_a_group_is_let_go_by_its_own_mark_and_those_of_other_streams() -> None:
+    net = pk.Network("devices")
+    one, other = devices("one", net), net.source("other", pk.memory([], schema=SCHEMA))
+    both = pk.union(one.where("k <> 'x'"), other, name="both")
+    both.aggregate({"n": "count(*)"}, on="ts", size=5, by="k", name="counts").output("out")
+    stepper = net.stepper()
+    stepper.feed("one", (1, "b"), (1, "a"), (7, "a"))
+    stepper.feed("other", (2, "a"), (7, "c"))
+    stepper.run()
+    # Of the other stream a tuple says as much as punctuation would.
+    assert rows(stepper) == [(0, "a", 2)]
+
+
+def test_joint_punctuation_lets_groups_go_before_the_band_does() -> None:
+    net = pk.Network("joint")
+    left, right = (net.source(name, pk.memory([], schema=SCHEMA)) for name in ("left", "right"))
+    pairs = left.join(right, "l.k = r.k", on="ts", band=(100, 100), name="pairs")
+    pairs.aggregate({"n": "count(*)"}, on="l_ts", size=5, by="r_ts", name="counts").output("out")
+    stepper = net.stepper()
+    stepper.feed("left", (1, "a"), (9, "a"))
+    stepper.feed("right", (2, "a"), (9, "b"))
+    stepper.run()
+    # Whatever follows has left ts >= 9 or right ts >= 9.
+    assert rows(stepper) == [(0, 2, 1)]
+    stepper.end()
+    stepper.run()
+    assert rows(stepper) == [(0, 2, 1), (5, 2, 1)]
+
+
+def test_without_time_stamp_memory_a_disordered_input_still_is_merged_in_order() -> None:
+    net = pk.Network("delayed")
+    left = net.source("left", pk.memory([(9, "a"), (4, "b"), (20, "c")], schema=SCHEMA), progress=pk.delayed(6))
+    right = net.source("right", pk.memory([(5, "d"), (30, "e")], schema=SCHEMA), progress=pk.delayed(6))
+    merged = pk.merge(left, right, name="U")
+    merged.output("out")
+    merged.aggregate({"n": "count(*)"}, size=3, name="counts").output("counts")
+    stepper = agree(net, "out", "counts", relaxed=False)
+    assert [ts for ts, _ in rows(stepper)] == [4, 5, 9, 20, 30]
+
+
+def test_where_arrival_counts_tuples_go_in_the_order_in_which_they_came() -> None:
+    net = pk.Network("arrival")
+    first, second = (net.source(n, pk.memory(given, schema=SCHEMA, train=1)) for n, given in (
+        ("first", [(1, "a"), (2, "b")]), ("second", [(1, "c"), (2, "d")]),
+    ))  # fmt: skip
+    # Another box is before it, and waits for the second input: that one is asked before the first is done.
+    pk.merge(first, second, name="U").output("merged")
+    both = pk.union(second, first.map(ts="ts", k="k", name="slow"), name="both")
+    both.aggregate({"k": "min(k)"}, on=pk.TUPLE_NUMBER, size=1, name="numbered").output("out")
+    stepper = agree(net, "merged", "out")
+    assert rows(stepper, "out") == [(1, "a"), (2, "c"), (3, "b"), (4, "d")]
+
+
+def test_an_input_that_delivers_is_not_silent() -> None:
+    net = pk.Network("beats")
+    beat = pk.heartbeat("1 second", "0 seconds", unit="s")
+    net.source("times", pk.memory([pk.clock(1), pk.clock(9), pk.clock(20)], schema=SCHEMA, train=1)).output("times")
+    given = pk.memory([(1, "a"), (5, "b"), pk.punctuation(ts=6), (7, "c")], schema=SCHEMA, train=1)
+    net.source("source", given, progress=pk.ordered(idle=beat)).output("out")
+    # The clock has come to 9, and by itself that says nothing of an input whose next element is there.
+    assert rows(agree(net, "out")) == [(1, "a"), (5, "b"), (7, "c")]
+
+
+def test_a_tuple_that_is_refused_or_late_is_told_as_in_a_run() -> None:
+    net = pk.Network("rejects")
+    given = [(5, "a"), (None, "b"), (3, "c"), ("x", "d")]
+    source = net.source("source", pk.memory(given, schema=SCHEMA, train=1))
+    source.output("out")
+    stepper, wanted = agree(net, "out"), net.run(engine="local")
+    assert stepper.errors("source").to_pylist() == wanted.errors("source").to_pylist()
+    assert stepper.errors("source").num_rows == 2
+    assert stepper.late("source").to_pylist() == wanted.late("source").to_pylist() == [{"ts": 3, "k": "c"}]
+    strict = pk.Network("strict")
+    strict.source("source", pk.memory([(5, "a"), (3, "c")], schema=SCHEMA, train=1), late="error").output("out")
+    texts = []
+    for run in (lambda: strict.run(engine="local"), lambda: strict.stepper().run(inputs=True)):
+        with pytest.raises(pk.WorldError) as raised:
+            run()
+        texts.append(str(raised.value))
+    assert "1 late tuple" in texts[0]
+    assert texts[0] == texts[1]
+
+
+def test_a_step_says_by_which_port_a_tuple_has_left() -> None:
+    net = pk.Network("late")
+    devices("source", net, (5, "a"), (3, "a")).output("out")
+    passed, late = [str(step) for step in net.stepper().run(inputs=True) if step.took in ("(5, a)", "(3, a)")][:2]
+    assert "(5, a) -> (5, a)" in passed
+    assert "(3, a) -> source.groups.late(3, a)" in late
+
+
+def test_punctuation_of_a_number_that_decreases_says_that_no_more_follows() -> None:
+    net = pk.Network("countdown")
+    schema = {"left": "int64", "k": "string"}
+    source = net.source("source", pk.memory([], schema=schema), on="left", progress=pk.ordered(descending=True))
+    source.where("k <> 'x'", name="Q").output("out")
+    stepper = net.stepper()
+    stepper.feed("source", pk.punctuation(left=7))
+    assert "[left <= 7] -> [left <= 7]" in str(stepper.step())

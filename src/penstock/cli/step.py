@@ -31,6 +31,11 @@ def show_steps(net: Network, limit: int | None, pause: bool) -> None:
             break
     for output in net.network.outputs:
         typer.echo(f"{output.name}: {stepper.output(output.name).num_rows:,} tuples")
+    for source in net.network.sources:
+        late = stepper.late(source.name).num_rows if source.late == "route" else 0
+        for number, what in ((late, "late"), (stepper.errors(source.name).num_rows, "refused")):
+            if number:
+                typer.echo(f"{source.name}: {number:,} {what}")
     for label, length in stepper.queues().items():
         if length:
             typer.echo(f"still queued: {label}: {length:,}")

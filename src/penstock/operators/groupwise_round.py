@@ -195,7 +195,8 @@ class Round:
             if known is not None and known.part:
                 self._state.put(known.part, known.kept(), self._due)
         self._state.write_accounts(self._due, self._accounts())
-        if self._box.alone:
+        if self._box.alone and self._groups.count:
+            # Without a group nothing has arrived, and it stays as it was.
             self._state.ledger.reached = int(self.progress.reached[0])
         if self._origins is not None and not self._box.by and self._settled()[0]:
             self._state.ledger.origin = int(self._origins.values[0])

@@ -145,7 +145,7 @@ class Intake:
             count.refused, count.read = count.refused + refused, count.read + refused
             self._refuse(source, rejects)
         issued = self._stated_by(source, shard)
-        self.state(source, shard, _strongest(source, chunk.stated))
+        self.state(source, shard, strongest(source, chunk.stated))
         tuples = self._sequenced(Port(source), pa.Table.from_batches([chunk.tuples]), seq)
         if source.stamped:
             tuples = self._stamped(source, shard, tuples)
@@ -295,22 +295,13 @@ class Intake:
             late = pc.less(values, stated).combine_chunks()
             late = late if keep is None else pc.and_(pc.fill_null(late, False), keep)
             if source.late == "error":
-                raise self._too_late(source, track, int(pc.sum(late).as_py()), least, stated)
+                raise too_late(source, track, int(pc.sum(late).as_py()), least, stated).located(
+                    network=self._job.plan.network.name
+                )
             found = late if found is None else pc.or_(found, late)
         if found is not None:
             count.late += int(pc.sum(found).as_py())
         return found
-
-    def _too_late(self, source: Source, track: Track, number: int, smallest: int, stated: int) -> WorldError:
-        bound = "<=" if track.descending else ">="
-        return WorldError(
-            f"{number} late tuple{'s' if number > 1 else ''}, and the input was declared with late='error'",
-            network=self._job.plan.network.name,
-            box=source.name,
-            expected=f"{track.attribute} {bound} {track.text(stated)} ({track.policy.describe()})",
-            found=f"{track.attribute} = {track.text(smallest)}",
-            hint="declare a weaker progress policy, or late='route' to have late tuples set aside",
-        )
 
     def _route(self, source: Source, tuples: pa.Table, aside: SetAside, origin: str) -> None:
         """Send late tuples to the late stream, and those without a usable time to the error stream."""
@@ -318,10 +309,22 @@ class Intake:
             late = Port(source, Source.LATE)
             self._superbox.push(late, self._sequenced(late, tuples, aside.seq).filter(aside.late))
         if aside.unfit is not None:
-            self._refuse(source, _rejects(source, tuples.filter(aside.unfit), origin))
+            self._refuse(source, unfit_rejects(tuples.filter(aside.unfit), source, origin))
 
 
-def _strongest(source: Source, stated: Mapping[str, Sequence[int]]) -> dict[str, int]:
+def too_late(source: Source, track: Track, number: int, smallest: int, stated: int) -> WorldError:
+    """Why an input that was declared with late='error' is given up."""
+    bound = "<=" if track.descending else ">="
+    return WorldError(
+        f"{number} late tuple{'s' if number > 1 else ''}, and the input was declared with late='error'",
+        box=source.name,
+        expected=f"{track.attribute} {bound} {track.text(stated)} ({track.policy.describe()})",
+        found=f"{track.attribute} = {track.text(smallest)}",
+        hint="declare a weaker progress policy, or late='route' to have late tuples set aside",
+    )
+
+
+def strongest(source: Source, stated: Mapping[str, Sequence[int]]) -> dict[str, int]:
     """The strongest of what punctuation in the data says, by mark."""
     said = [(track, stated[track.attribute]) for track in source.tracks if track.attribute in stated]
     return {track.mark: max(-tick if track.descending else tick for tick in ticks) for track, ticks in said}
@@ -351,7 +354,7 @@ def _any(masks: Iterable[pa.Array | None]) -> pa.Array | None:
     return reduce(pc.or_, found) if found else None
 
 
-def _rejects(source: Source, tuples: pa.Table, origin: str) -> pa.Table:
+def unfit_rejects(tuples: pa.Table, source: Source, origin: str) -> pa.Table:
     return reject_table(tuples, origin, _reasons(source, tuples))
 
 

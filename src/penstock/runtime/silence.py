@@ -127,12 +127,8 @@ class Silence:
     def _state(
         self, found: Stated, source: Source, track: Track, shard: str, seen: Extremes, idle: Idle, now: int
     ) -> None:
-        known = source.extremes(track, seen)
-        if getattr(track.policy, "groups", ()):
-            # Each group makes progress of its own: the largest value is that of one of them alone.
-            known = replace(known, largest=BEGINNING)
-        tick = idle.statement(known, now, track.kind)
-        if tick > track.policy.low_water_mark(known, track.kind):
+        tick = statement(source, track, seen, idle, now)
+        if tick is not None:
             found.setdefault(source.name, {}).setdefault(shard, {})[track.mark] = tick
 
     def _marks(self, record: Record, stated: Stated) -> dict[str, dict[str, int]]:
@@ -145,6 +141,16 @@ class Silence:
                 source, {shard: seen.merge(stating(source, said.get(shard, {}))) for shard, seen in shards.items()}
             )
         return found
+
+
+def statement(source: Source, track: Track, seen: Extremes, idle: Idle, now: int) -> int | None:
+    """What a silent shard states of an attribute; None where it has said as much."""
+    known = source.extremes(track, seen)
+    if getattr(track.policy, "groups", ()):
+        # Each group makes progress of its own: the largest value is that of one of them alone.
+        known = replace(known, largest=BEGINNING)
+    tick = idle.statement(known, now, track.kind)
+    return tick if tick > track.policy.low_water_mark(known, track.kind) else None
 
 
 def stating(source: Source, marks: Mapping[str, int]) -> Extremes:

@@ -177,12 +177,7 @@ class Superbox:
         return tuples.append_column(ARRIVED, pa.repeat(pa.scalar(self._control.now, pa.int64()), tuples.num_rows))
 
     def _sequenced(self, port: Port, tuples: pa.Table) -> pa.Table:
-        """Tuples that a box has made, with an arrival order if one is asked for: their attribute's."""
-        if SEQ not in self._plan.columns.get(port.name, ()) or SEQ in tuples.column_names:
-            return tuples
-        along = [a for a in port.progressing if a in tuples.column_names]
-        order = pc.fill_null(to_ticks(tuples.column(along[0])), 0) if along else np.zeros(tuples.num_rows, np.int64)
-        return tuples.append_column(SEQ, order if along else pa.array(order))
+        return sequenced(port, tuples) if SEQ in self._plan.columns.get(port.name, ()) else tuples
 
     def _needed(self, box: Stateful) -> tuple[frozenset[str], ...]:
         """The columns that are needed of each output of a box."""
@@ -194,6 +189,15 @@ class Superbox:
             rows = self._tables(box, version) if isinstance(box, TableJoin) else None
             self._operators[box.name] = operator(box, self._plan.columns.get(box.name, frozenset()), rows)
         return self._operators[box.name]
+
+
+def sequenced(port: Port, tuples: pa.Table) -> pa.Table:
+    """Tuples that a box has made, with an arrival order: their attribute's, unless the box has decided on one."""
+    if SEQ in tuples.column_names:
+        return tuples
+    along = [a for a in port.progressing if a in tuples.column_names]
+    order = pc.fill_null(to_ticks(tuples.column(along[0])), 0) if along else np.zeros(tuples.num_rows, np.int64)
+    return tuples.append_column(SEQ, order if along else pa.array(order))
 
 
 class _Doing:

@@ -7,12 +7,13 @@ input states its own time by that, as in ets.md; one of an input that is delayed
 from __future__ import annotations
 
 from bisect import insort
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import pyarrow as pa
 
 from penstock.algebra.box import Marks
-from penstock.algebra.hidden import SEQ, has_ended, visible
+from penstock.algebra.hidden import SEQ, falling, has_ended, visible
 from penstock.algebra.network import Arc
 from penstock.algebra.ticks import BEGINNING, tick_text, to_ticks
 
@@ -24,6 +25,8 @@ class Element:
     marks: Marks
     tuple: pa.Table | None = None
     """A table of one row."""
+    stamp: int = 0
+    """The number of the arrival that it stems from: what else stems from it may be on another way."""
 
     @property
     def is_punctuation(self) -> bool:
@@ -44,8 +47,14 @@ class Element:
             return f"({', '.join(str(value) for value in values)})"
         if has_ended(self.marks):
             return "[end]"
-        said = {name: tick for name, tick in self.marks.items() if name in schema.names and tick != BEGINNING}
-        return f"[{', '.join(f'{n} >= {tick_text(t, schema.field(n).type)}' for n, t in said.items())}]"
+        return f"[{', '.join(_said(self.marks, schema))}]"
+
+
+def _said(marks: Marks, schema: pa.Schema) -> Iterator[str]:
+    for known in schema:
+        for mark, bound, sign in ((known.name, ">=", 1), (falling(known.name), "<=", -1)):
+            if marks.get(mark, BEGINNING) != BEGINNING:
+                yield f"{known.name} {bound} {tick_text(sign * marks[mark], known.type)}"
 
 
 def raised(one: Marks, other: Marks) -> dict[str, int]:

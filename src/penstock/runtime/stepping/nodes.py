@@ -1,23 +1,27 @@
 """The boxes of a network at work on single elements: what they take, give, and wait for.
 
 The operators are those of every run, with trains of one tuple. A box runs when `more` holds; if it does not, `blocked`
-says to which inputs to go back.
+says to which inputs to go back. Boxes that take their inputs in order of time are in `idle_waiting`.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import pyarrow as pa
 
-from penstock.algebra.box import Box, Marks, Stateful
-from penstock.algebra.hidden import ARRIVED, ENDED, SEQ, end_of
-from penstock.algebra.ticks import BEGINNING, END
+from penstock.algebra.box import Box, Marks, Port, Stateful
+from penstock.algebra.hidden import ARRIVED, SEQ, end_of, has_ended, in_order
+from penstock.algebra.joint import joint_marks
+from penstock.algebra.least_marks import LeastMarks, Progress
+from penstock.algebra.network import Network
+from penstock.algebra.ticks import END
 from penstock.operators.base import Operator
 from penstock.operators.catalog import entry, holder
 from penstock.runtime.stepping.elements import Buffer, Element, numbered, raised, single
+from penstock.runtime.superbox import sequenced
 from penstock.storage.folder import Folder
 from penstock.storage.state import State
 
@@ -35,18 +39,39 @@ class Outcome:
     """(port, element)"""
 
 
+@dataclass(frozen=True)
+class Place:
+    """Where a box stands: what it asks of its surroundings."""
+
+    network: Network
+    needed: Needed
+    unknown: Mapping[str, Marks]
+    """By port, its marks while nothing is known."""
+    sequence: Callable[[], int]
+    """The next number of an arrival."""
+    on_the_way: Callable[[int], int]
+    """The oldest stamp of what is on its way to an input, and not in its buffer yet; `END` if there is nothing."""
+    passing: Callable[[int], int]
+    """The same of what comes through stateless boxes alone: others give tuples a new place in the order of arrival."""
+
+
 class Node(ABC):
     """A box, its input buffers, and the marks that it has heard and stated."""
 
-    def __init__(self, box: Box, inputs: Sequence[Buffer]) -> None:
+    def __init__(self, box: Box, inputs: Sequence[Buffer], place: Place) -> None:
         self.box = box
         self.inputs = inputs
-        self.marks: list[dict[str, int]] = [_unknown(port.box, port.index) for port in box.inputs]
-        self._stated = [_unknown(box, port) for port in range(len(box.ports))]
+        self._place = place
+        self.marks: list[dict[str, int]] = [dict(place.unknown[port.name]) for port in box.inputs]
+        self._stated = [dict(place.unknown[Port(box, port).name]) for port in range(len(box.ports))]
+
+    def next_input(self) -> int | None:
+        """The input that it takes from next: most boxes can go on with any."""
+        return next((slot for slot, buffer in enumerate(self.inputs) if buffer.elements), None)
 
     def more(self) -> bool:
-        """Whether it can go on: non-IWP boxes can with any input."""
-        return any(buffer.elements for buffer in self.inputs)
+        """Whether it can go on."""
+        return self.next_input() is not None
 
     def blocked(self) -> list[int]:
         """The inputs that hold it up."""
@@ -68,51 +93,81 @@ class Node(ABC):
     def execute(self, now: int) -> Outcome:
         """Take one element and give what follows from it."""
 
-    def _take(self) -> tuple[int, Element]:
-        slot = next(slot for slot, buffer in enumerate(self.inputs) if buffer.elements)
+    def _take(self, slot: int) -> Element:
         element = self.inputs[slot].take()
         self.marks[slot] = raised(self.marks[slot], element.marks)
-        return slot, element
+        return element
 
-    def _leave(self, port: int, rows: Sequence[pa.Table], marks: Marks) -> list[tuple[int, Element]]:
-        """What leaves by a port: tuples, the last of which states the marks; or punctuation, if that is news."""
+    def _leave(self, port: int, rows: Sequence[pa.Table], marks: Marks, stamp: int) -> list[tuple[int, Element]]:
+        """What leaves by a port: tuples, the last of which states the marks; or punctuation, if that is news.
+
+        The end is an element of its own: who sorts or waits for others would hold it back with the tuple.
+        """
         before = self._stated[port]
+        if Port(self.box, port).name in self._place.network.joint:
+            marks = {**marks, **joint_marks(self.box, port, self.marks)}
         after = self._stated[port] = raised(before, marks)
-        if not rows:
-            return [(port, Element(after))] if after != before else []
-        return [*((port, Element(before, row)) for row in rows[:-1]), (port, Element(after, rows[-1]))]
+        ends = has_ended(after) and not has_ended(before)
+        told = [before] * (len(rows) - 1) + [before if ends else after]
+        gave = [(port, Element(marks, row, stamp)) for marks, row in zip(told, rows, strict=False)]
+        return [*gave, (port, Element(after, stamp=stamp))] if ends or (not rows and after != before) else gave
 
 
 class Stateless(Node):
     """Filter, Map, Union and their like: a tuple goes through or not, punctuation goes through all ports."""
 
-    def __init__(self, box: Box, inputs: Sequence[Buffer], operator: Operator) -> None:
-        super().__init__(box, inputs)
+    def __init__(self, box: Box, inputs: Sequence[Buffer], place: Place, operator: Operator) -> None:
+        super().__init__(box, inputs, place)
         self._operator = operator
 
     def execute(self, now: int) -> Outcome:
-        slot, element = self._take()
-        if element.tuple is None:
-            ports = range(len(self.box.ports))
-            gave = [out for port in ports for out in self._leave(port, [], self.box.progress(port, self.marks))]
-            return Outcome(slot, element, gave)
-        results = [(port, single(rows)) for port, rows in self._operator.process(slot, element.tuple)]
-        gave = [out for port, rows in results for out in self._leave(port, rows, self.box.progress(port, self.marks))]
+        slot = self.next_input()
+        if slot is None:
+            return Outcome()
+        element = self._take(slot)
+        results = dict(self._results(slot, element))
+        gave = [
+            out
+            for port, rows in results.items()
+            for out in self._leave(port, rows, self.box.progress(port, self.marks), element.stamp)
+        ]
         return Outcome(slot, element, gave)
+
+    def _results(self, slot: int, element: Element) -> Iterator[tuple[int, list[pa.Table]]]:
+        if element.tuple is None or isinstance(self.box, Progress):
+            # Who lets no tuple through still tells how far they have come.
+            yield from ((port, []) for port in range(len(self.box.ports)))
+            return
+        for port, rows in self._operator.process(slot, element.tuple):
+            yield port, single(rows)
+
+
+class Arriving(Stateless):
+    """A union behind which the order of arrival counts: what arrived first goes first, whichever way it takes."""
+
+    def next_input(self) -> int | None:
+        heads = [(buffer.elements[0].stamp, slot) for slot, buffer in enumerate(self.inputs) if buffer.elements]
+        if not heads:
+            return None
+        oldest, slot = min(heads)
+        return slot if all(self._place.passing(s) > oldest for s in range(len(self.inputs)) if s != slot) else None
+
+    def blocked(self) -> list[int]:
+        return [s for s in range(len(self.inputs)) if self._place.passing(s) != END] or super().blocked()
 
 
 class Holding(Node):
     """A stateful box that takes its input in any order: each element is a batch of its own."""
 
-    def __init__(self, box: Stateful, inputs: Sequence[Buffer], needed: Needed, sequence: Callable[[], int]) -> None:
-        super().__init__(box, inputs)
+    def __init__(self, box: Stateful, inputs: Sequence[Buffer], place: Place) -> None:
+        super().__init__(box, inputs, place)
         self._stateful = box
-        self._needed = needed
-        self._sequence = sequence
         # A state that is never saved: its slots are in memory.
         self._slots = State(Folder("stepping"), 0).slots(box.name)
         self._wake: int | None = None
         self._needs: list[tuple[int, str, int]] = []
+        self._newest = 0
+        """The newest stamp of all that it has taken."""
 
     def due(self, now: int) -> bool:
         """Whether the clock has come to the moment that the box had asked for."""
@@ -125,115 +180,64 @@ class Holding(Node):
         return self._slots.rows()
 
     def execute(self, now: int) -> Outcome:
-        if not any(buffer.elements for buffer in self.inputs):
-            return Outcome(gave=self._advance(None, None, now))
-        slot, element = self._take()
-        return Outcome(slot, element, self._advance(slot, element.tuple, now))
+        slot = self.next_input()
+        if slot is None:
+            return Outcome(gave=self._advance(None, None, now) if self.due(now) else [])
+        element = self._take(slot)
+        return Outcome(slot, element, self._advance(slot, element, now))
 
-    def _advance(self, slot: int | None, row: pa.Table | None, now: int) -> list[tuple[int, Element]]:
-        box, worker = self._stateful, holder(self._stateful, self._slots, self._needed)
-        if slot is not None and row is not None:
-            sending = entry(box, self._needed)
-            sending.process(slot, row)
+    def _advance(self, slot: int | None, element: Element | None, now: int) -> list[tuple[int, Element]]:
+        box, needed = self._stateful, self._place.needed
+        worker = holder(box, self._slots, needed)
+        if slot is not None and element is not None and element.tuple is not None:
+            sending = entry(box, needed)
+            sending.process(slot, element.tuple)
             for part, tuples in sending.flush():
                 worker.receive(part, _stamped(tuples, now))
         results: dict[int, list[pa.Table]] = {}
         for port, tuples in worker.punctuate(self.marks, now):
-            results.setdefault(port, []).extend(single(tuples))
+            results.setdefault(port, []).append(tuples)
         stated = worker.output_marks(self.marks)
         self._wake, self._needs = worker.wake(), list(worker.needs(self.marks))
+        stamp = self._stamp(element)
         gave = []
         for port in range(len(box.ports)):
             own = stated if stated is not None and port == 0 else box.progress(port, self.marks)
-            rows = [numbered(row, self._sequence(), SEQ in self._needed[port]) for row in results.get(port, [])]
-            gave += self._leave(port, rows, {**own, **end_of(self.marks)})
+            rows = self._numbered(port, results.get(port, []))
+            gave += self._leave(port, rows, {**own, **end_of(self.marks)}, stamp)
         return gave
 
+    def _stamp(self, element: Element | None) -> int:
+        if element is None:
+            return self._place.sequence()
+        self._newest = max(self._newest, element.stamp)
+        # A tuple must not seem newer than it is; but marks of groups are no older than all that they were made of.
+        return self._newest if isinstance(self.box, LeastMarks) else element.stamp
 
-class IdleWaiting(Holding):
-    """A box that takes its inputs in order of time, and so may have to wait: TSM registers and rules of ets.md 4."""
+    def _numbered(self, port: int, tables: Sequence[pa.Table]) -> list[pa.Table]:
+        """What leaves, one by one, in the order of arrival that a run would give it."""
+        if SEQ not in self._place.needed[port]:
+            return [row for table in tables for row in single(numbered(table, 0, False))]
+        ordered = [sequenced(Port(self.box, port), table) for table in tables]
+        whole = in_order(pa.concat_tables([t.select(ordered[0].column_names) for t in ordered])) if ordered else None
+        return [numbered(row, self._place.sequence(), True) for row in single(whole)] if whole is not None else []
 
-    def __init__(
-        self,
-        box: Stateful,
-        inputs: Sequence[Buffer],
-        needed: Needed,
-        sequence: Callable[[], int],
-        assured: Callable[[int], int],
-        relaxed: bool,
-    ) -> None:
-        super().__init__(box, inputs, needed, sequence)
-        self._assured = assured
-        """What an input is known to have reached without having said so: latent timestamps are the clock's."""
-        self._relaxed = relaxed
 
-    def registers(self) -> list[int]:
-        return [buffer.register(self._assured(slot)) for slot, buffer in enumerate(self.inputs)]
+class Paced(Holding):
+    """An aggregate with the marks of its groups on an input of their own. They must not overtake the tuples that were
+    there before: a tuple may have waited for others in a join, where a mark does not."""
 
-    def more(self) -> bool:
-        if not self._relaxed:
-            return all(buffer.elements for buffer in self.inputs)
-        tau = min(self.registers())
-        return any(buffer.head() == tau for buffer in self.inputs)
+    def next_input(self) -> int | None:
+        tuples, marks = self.inputs
+        said = marks.elements[0].stamp if marks.elements else END
+        if tuples.elements and tuples.elements[0].stamp <= said:
+            return 0
+        if marks.elements and min((e.stamp for e in tuples.elements), default=END) > said < self._place.on_the_way(0):
+            return 1
+        return 0 if tuples.elements else None
 
     def blocked(self) -> list[int]:
-        if not self._relaxed:
-            return [slot for slot, buffer in enumerate(self.inputs) if not buffer.elements]
-        registers = self.registers()
-        tau = min(registers)
-        return [s for s, buffer in enumerate(self.inputs) if registers[s] == tau and buffer.head() != tau]
-
-    def unmet(self) -> list[tuple[int, str, int]]:
-        """All inputs must reach the smallest tuple that waits."""
-        waiting = [b.tuples()[0].tick(str(b.on)) for b in self.inputs if b.tuples()]
-        if not waiting:
-            return []
-        least = min(waiting)
-        return [(s, str(self.inputs[s].on), least) for s, mark in enumerate(self.registers()) if mark < least]
-
-    def held(self) -> int:
-        return super().held() + sum(len(buffer.tuples()) for buffer in self.inputs)
-
-    def execute(self, now: int) -> Outcome:
-        if not self.more():
-            return Outcome()
-        registers = self.registers()
-        tau = min(registers) if self._relaxed else min(head for b in self.inputs if (head := b.head()) is not None)
-        at_tau = [slot for slot, buffer in enumerate(self.inputs) if buffer.head() == tau]
-        slot = next((s for s in at_tau if not self.inputs[s].elements[0].is_punctuation), at_tau[0])
-        element = self.inputs[slot].take()
-        for number, (buffer, register) in enumerate(zip(self.inputs, registers, strict=True)):
-            # Marks of other attributes speak of the whole stream, and part of it is still in the buffer.
-            said = {str(buffer.on): register, ENDED: END if register == END else BEGINNING}
-            self.marks[number] = raised(self.marks[number], said)
-        return Outcome(slot, element, self._deliver(slot, element, tau, now))
-
-    def _deliver(self, slot: int, element: Element, tau: int, now: int) -> list[tuple[int, Element]]:
-        """The window join: the tuple meets the window of the other side and joins its own; or punctuation passes."""
-        return self._advance(slot, element.tuple, now)
-
-
-class Merging(IdleWaiting):
-    """The order-preserving union: what is at the smallest register goes through."""
-
-    def _deliver(self, slot: int, element: Element, tau: int, now: int) -> list[tuple[int, Element]]:
-        marks = {**self.box.progress(0, self.marks), **self._others(tau), str(self.inputs[0].on): tau}
-        if element.tuple is None:
-            return self._leave(0, [], marks)
-        columns = [name for name in self.box.schema(0).names if name in self._needed[0]]
-        row = element.tuple.select([*columns, ARRIVED])
-        return self._leave(0, [numbered(row, self._sequence(), SEQ in self._needed[0])], marks)
-
-    def _others(self, tau: int) -> dict[str, int]:
-        """The marks of other attributes, held back by what is still in the buffers."""
-        on, shared = self.inputs[0].on, set.intersection(*(set(port.progressing) for port in self.box.inputs))
-        if tau == END:
-            return {}
-        waiting = [e for buffer in self.inputs for e in buffer.tuples()]
-        return {
-            a: min(*(b.marks.get(a, BEGINNING) for b in self.inputs), *(e.tick(a) for e in waiting), END)
-            for a in shared - {on}
-        }
+        return [0] if self.inputs[1].elements else super().blocked()
 
 
 def _stamped(tuples: pa.Table, now: int) -> pa.Table:
@@ -241,7 +245,3 @@ def _stamped(tuples: pa.Table, now: int) -> pa.Table:
     if ARRIVED in tuples.column_names:
         return tuples
     return tuples.append_column(ARRIVED, pa.repeat(pa.scalar(now, pa.int64()), tuples.num_rows))
-
-
-def _unknown(box: Box, port: int) -> dict[str, int]:
-    return dict.fromkeys(box.marked(port), BEGINNING)

@@ -19,7 +19,8 @@ from dataclasses import dataclass
 
 from penstock.algebra.box import Box, Port
 from penstock.algebra.ticks import END
-from penstock.runtime.stepping.nodes import Holding, IdleWaiting, Node
+from penstock.runtime.stepping.idle_waiting import IdleWaiting
+from penstock.runtime.stepping.nodes import Holding, Node
 from penstock.runtime.stepping.source import SourceNode
 from penstock.runtime.stepping.step import BACKTRACK, CLOCK, ENCORE, FORWARD, ON_DEMAND
 from penstock.runtime.stepping.wiring import Wiring

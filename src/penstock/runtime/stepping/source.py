@@ -6,7 +6,7 @@ it may state an enabling timestamp (ets.md 5).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -15,16 +15,15 @@ import pyarrow as pa
 from penstock.algebra.box import Port, Source, Track
 from penstock.algebra.expression import bind_predicate, mask
 from penstock.algebra.hidden import ARRIVED, ENDED
-from penstock.algebra.rejects import REJECT_SCHEMA
 from penstock.algebra.ticks import BEGINNING, END, out_of_range, tick_of
 from penstock.connectors.base import Advance, Chunk, Feed, Limit
 from penstock.connectors.memory import Memory, MemorySplit, PunctuationElement, memory
-from penstock.errors import QueryError, WorldError
+from penstock.errors import QueryError
 from penstock.progress.extremes import NOTHING, Extremes, Reach
 from penstock.progress.idle import Heartbeat, OnDemand, idle_of
 from penstock.runtime.board import source_marks
-from penstock.runtime.intake import why_far, why_null
-from penstock.runtime.silence import stating
+from penstock.runtime.intake import strongest, too_late, unfit_rejects
+from penstock.runtime.silence import statement, stating
 from penstock.runtime.stepping.elements import Element, numbered, single
 
 TRAIN: Final = Limit(64, 1 << 20)
@@ -77,20 +76,16 @@ class SourceNode:
             return
         script = memory([given], schema=self.box.delivered)
         chunk = next(iter(script.read(MemorySplit("0", 0, 1, 0, 1), self.box.delivered, self.box.delivered.names)))
-        yield from self.chunk(chunk, shard, now, number)
+        yield from self.chunk(chunk, shard, now, number, self.box.name)
 
-    def chunk(self, chunk: Chunk, shard: str, now: int, number: int) -> Arrivals:
+    def chunk(self, chunk: Chunk, shard: str, now: int, number: int, origin: str) -> Arrivals:
         """Take what a connector has read: tuple by tuple, then its punctuation."""
         if chunk.rejects is not None:
             for row in single(pa.Table.from_batches([chunk.rejects])):
                 yield Port(self.box, Source.ERRORS), Element({}, row)
         for at, row in enumerate(single(pa.Table.from_batches([chunk.tuples]))):
-            yield from self._tuple(row, shard, now, number + at)
-        stated = {
-            track.mark: max(-tick if track.descending else tick for tick in chunk.stated[track.attribute])
-            for track in self.box.tracks
-            if track.attribute in chunk.stated
-        }
+            yield from self._tuple(row, shard, now, number + at, origin)
+        stated = strongest(self.box, chunk.stated)
         if stated:
             yield from self._state(shard, stated)
 
@@ -121,21 +116,32 @@ class SourceNode:
         names = self.box.delivered.names
         for split in self._feed.splits(self._position, step.position):
             for chunk in self.box.connector.read(split, self.box.delivered, names):
-                yield from self.chunk(chunk, split.shard, now, number)
+                origin = str(getattr(split, "path", self.box.name))
+                yield from self.chunk(chunk, split.shard, now, number, origin)
                 number += chunk.tuples.num_rows
         self._position = step.position
         if step.ended:
             yield from self.end()
 
-    def beat(self, now: int) -> Arrivals:
-        """What is due on the timer of a heartbeat."""
+    def speaking(self, step: Advance) -> set[str]:
+        """The shards that deliver something in a train."""
+        assert self._feed is not None
+        return {split.shard for split in self._feed.splits(self._position, step.position)}
+
+    def beat(self, now: int, speaking: Collection[str] = ()) -> Arrivals:
+        """What is due on the timer of a heartbeat, of shards that are silent."""
+        due: dict[str, dict[str, int]] = {}
         for track in self.box.tracks:
             idle = idle_of(track.policy)
             for shard, seen in self._seen.items():
-                if isinstance(idle, Heartbeat) and idle.due(seen, self._beats.get(shard, 0), now):
-                    self._beats[shard] = now
-                    stated = idle.statement(self.box.extremes(track, seen), now, track.kind)
-                    yield from self._state(shard, {track.mark: stated})
+                if not isinstance(idle, Heartbeat) or seen.ended or shard in speaking:
+                    continue
+                stated = statement(self.box, track, seen, idle, now)
+                if idle.due(seen, self._beats.get(shard, 0), now) and stated is not None:
+                    due.setdefault(shard, {})[track.mark] = stated
+        for shard, marks in due.items():
+            self._beats[shard] = now
+            yield from self._state(shard, marks)
 
     def could_state(self, now: int) -> dict[str, int] | None:
         """The marks of the input if it were asked on demand now; None if it has nothing to say."""
@@ -154,11 +160,12 @@ class SourceNode:
             said = {}
             for track in self.box.tracks:
                 idle = idle_of(track.policy)
-                if isinstance(idle, OnDemand):
-                    said[track.mark] = idle.statement(self.box.extremes(track, seen), now, track.kind)
+                stated = statement(self.box, track, seen, idle, now) if isinstance(idle, OnDemand) else None
+                if stated is not None and not seen.ended:
+                    said[track.mark] = stated
             yield shard, seen, stating(self.box, said)
 
-    def _tuple(self, row: pa.Table, shard: str, now: int, number: int) -> Arrivals:
+    def _tuple(self, row: pa.Table, shard: str, now: int, number: int, origin: str) -> Arrivals:
         box = self.box
         if box.stamped:
             row = row.add_column(0, box.on, pa.array([now], pa.int64()).cast(box.on_type))
@@ -167,16 +174,18 @@ class SourceNode:
         if stated:
             yield from self._state(shard, stated)
             return
-        unfit = [reason for track in box.tracks if (reason := _unfit(track, row))]
-        if unfit:
-            yield Port(box, Source.ERRORS), Element({}, _refused(box, row, unfit[0]))
+        if any(_unfit(track, row) for track in box.tracks):
+            yield Port(box, Source.ERRORS), Element({}, unfit_rejects(row.select(box.delivered.names), box, origin))
             return
         before = self._seen.get(shard, stating(box, self.marks()))
         ticks = {track.mark: track.ticks(row.column(track.attribute))[0].as_py() for track in box.tracks}
         row = numbered(row.append_column(ARRIVED, pa.array([now], pa.int64())), number, self._sequenced)
-        if any(ticks[mark] < issued for mark, issued in box.marks(before).items()):
+        issued = box.marks(before)
+        broken = [track for track in box.tracks if ticks[track.mark] < issued[track.mark]]
+        if broken:
+            mark = broken[0].mark
             if box.late == "error":
-                raise WorldError("a late tuple, and the input was declared with late='error'", box=box.name)
+                raise too_late(box, broken[0], 1, ticks[mark], issued[mark])
             if box.late == "route":
                 yield Port(box, Source.LATE), Element({}, row)
             return
@@ -229,15 +238,7 @@ class SourceNode:
         )
 
 
-def _unfit(track: Track, row: pa.Table) -> str | None:
-    """Why a row cannot be a tuple, if an attribute is missing or out of range."""
+def _unfit(track: Track, row: pa.Table) -> bool:
+    """Whether a row cannot be a tuple, because the attribute is missing or out of range."""
     column = row.column(track.attribute)
-    if column.null_count:
-        return why_null(track)
-    return why_far(track) if out_of_range(track.ticks(column), track.kind)[0].as_py() else None
-
-
-def _refused(box: Source, row: pa.Table, reason: str) -> pa.Table:
-    columns = {"origin": box.name, "record": str(row.to_pylist()[0]), "reason": reason, "rows": 1}
-    values = [pa.array([columns.get(f.name)], f.type) for f in REJECT_SCHEMA]
-    return pa.table(values, schema=REJECT_SCHEMA)
+    return bool(column.null_count or out_of_range(track.ticks(column), track.kind)[0].as_py())

@@ -41,8 +41,9 @@ class Step:
         took = self.took if self.took is not None else ""
         if self.waits_for:
             took = f"waits for {' and '.join(self.waits_for)}"
-        ports = {port for port, _ in self.gave}
-        gave = " ".join(f"{port}{element}" if len(ports) > 1 else element for port, element in self.gave)
+        # Who leaves by another port than the first, such as that of late tuples, has not gone on as the others do.
+        apart = any(port != self.box for port, _ in self.gave)
+        gave = " ".join(f"{port}{element}" if apart else element for port, element in self.gave)
         # A filter that drops a tuple gives nothing, and that is worth seeing.
         moved = took if self.waits_for else f"{took} -> {gave or 'nothing'}".strip()
         parts = [f"{self.number:>4}  {self.rule:<9}  {self.box:<12}  {moved}"]

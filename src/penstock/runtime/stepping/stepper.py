@@ -5,7 +5,8 @@ from __future__ import annotations
 import datetime as dt
 import math
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -14,10 +15,11 @@ from penstock.algebra.box import Box, Port
 from penstock.algebra.ticks import BEGINNING, END, from_ticks, tick_text
 from penstock.connectors.memory import ClockElement, clock
 from penstock.errors import PenstockError, QueryError
-from penstock.plan.keep_rejects import late_output
+from penstock.plan.keep_rejects import errors_output, late_output
 from penstock.plan.plan import Plan
 from penstock.runtime.stepping.elements import Buffer
-from penstock.runtime.stepping.nodes import IdleWaiting, Node, Outcome
+from penstock.runtime.stepping.idle_waiting import IdleWaiting
+from penstock.runtime.stepping.nodes import Node, Outcome
 from penstock.runtime.stepping.rules import Rules
 from penstock.runtime.stepping.source import Arrivals, SourceNode
 from penstock.runtime.stepping.step import CLOCK, ON_DEMAND, Step
@@ -69,7 +71,8 @@ class Stepper:
         steps = {name: step for name, node in sources.items() if (step := node.advance()) is not None}
         clocks = [step.clock for step in steps.values() if step.clock is not None]
         if clocks or (steps and not self._scripted):
-            self._move_clock(max(clocks) if clocks else time.time_ns() // 1000)
+            speaking = {name: sources[name].speaking(step) for name, step in steps.items()}
+            self._move_clock(max(clocks) if clocks else time.time_ns() // 1000, speaking)
         for name, step in steps.items():
             self._arrive(sources[name].pull(step, self._wiring.now, self._wiring.arrivals))
         return bool(steps)
@@ -85,8 +88,9 @@ class Stepper:
         self._steps += 1
         node = self._current
         if isinstance(node, SourceNode):
-            stated = list(node.state_on_demand(self._wiring.now))
-            return self._told(node.box, ON_DEMAND, Outcome(gave=[(port.index, e) for port, e in stated]))
+            stated = node.state_on_demand(self._wiring.now)
+            gave = [(port.index, replace(element, stamp=self._wiring.number())) for port, element in stated]
+            return self._told(node.box, ON_DEMAND, Outcome(gave=gave))
         waits = () if rule == CLOCK or node.more() else tuple(input_names(node.box)[slot] for slot in node.blocked())
         registers = self._texts(node, node.registers())
         try:
@@ -126,6 +130,10 @@ class Stepper:
         """The late tuples of an input, or of a box that is defined on arrival order."""
         return self.output(late_output(name))
 
+    def errors(self, name: str) -> pa.Table:
+        """The records of an input that could not be taken as tuples, with the reason."""
+        return self.output(errors_output(name))
+
     def queues(self) -> dict[str, int]:
         """How many elements are in the buffer of each arc, by `producer -> consumer`."""
         return self._wiring.lengths()
@@ -145,15 +153,18 @@ class Stepper:
             raise QueryError(f"there is no box '{box}'", expected=f"one of {', '.join(self._wiring.nodes)}")
         return self._wiring.nodes[box].held()
 
-    def _move_clock(self, now: int) -> None:
+    def _move_clock(self, now: int, speaking: Mapping[str, Collection[str]] | None = None) -> None:
         self._wiring.now = max(self._wiring.now, now)
-        for node in self._wiring.sources.values():
-            self._arrive(node.beat(self._wiring.now))
+        for name, node in self._wiring.sources.items():
+            # Who is about to deliver is not silent: what it brings is judged by what it has said before.
+            self._arrive(node.beat(self._wiring.now, (speaking or {}).get(name, ())))
 
     def _arrive(self, arrivals: Arrivals) -> None:
-        for port, element in arrivals:
-            self._wiring.number()
-            self._wiring.put(port, element)
+        try:
+            for port, element in arrivals:
+                self._wiring.arrive(port, element)
+        except PenstockError as error:
+            raise error.located(network=self._wiring.network.name) from error.__cause__
 
     def _told(
         self, box: Box, rule: str, done: Outcome, tsm: Mapping[str, str] | None = None, waits: tuple[str, ...] = ()

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pyarrow as pa
 
-from penstock.algebra.box import Box, Output, Port, Stateful
+from penstock.algebra.box import Box, Output, Port, Stateful, Union
 from penstock.algebra.cleanse import Cleanse
+from penstock.algebra.groupwise import GroupwiseAggregate
 from penstock.algebra.hidden import ENDED, SEQ
 from penstock.algebra.join import Join
 from penstock.algebra.network import Arc
 from penstock.algebra.table_join import TableJoin
-from penstock.algebra.ticks import BEGINNING
+from penstock.algebra.ticks import BEGINNING, END
 from penstock.operators.catalog import operator
 from penstock.plan.plan import Plan
 from penstock.runtime.stepping.elements import Buffer, Element
-from penstock.runtime.stepping.nodes import Holding, IdleWaiting, Merging, Node, Stateless
+from penstock.runtime.stepping.idle_waiting import IdleWaiting, Merging
+from penstock.runtime.stepping.nodes import Arriving, Holding, Node, Paced, Place, Stateless
 from penstock.runtime.stepping.source import SourceNode
 
 
@@ -36,6 +40,9 @@ class Wiring:
         """All other boxes but the outputs, upstream first."""
         self._plan = plan
         self._relaxed = relaxed
+        silent = {s.name: dict.fromkeys(s.marked(0), BEGINNING) for s in plan.network.sources}
+        marked = plan.network.propagate(silent)
+        self._unknown = {port: dict.fromkeys(marks, BEGINNING) for port, marks in marked.items()}
         self._buffers: dict[str, list[Buffer]] = {}
         for box in plan.network.boxes:
             if box.inputs and not isinstance(box, Output):
@@ -48,6 +55,10 @@ class Wiring:
     def lengths(self) -> dict[str, int]:
         """How many elements are in each buffer."""
         return {buffer.label: len(buffer.elements) for buffers in self._buffers.values() for buffer in buffers}
+
+    def arrive(self, port: Port, element: Element) -> None:
+        """An element comes in, and gets its number."""
+        self.put(port, replace(element, stamp=self.number()))
 
     def put(self, port: Port, element: Element) -> list[str]:
         """An element appears at a port: every arc that begins there takes it. The labels of their buffers."""
@@ -68,23 +79,33 @@ class Wiring:
         return any(port.box is source or self.reaches(source, port.box) for port in box.inputs)
 
     def _node(self, box: Box) -> Node:
-        waits = isinstance(box, Cleanse | Join)
         inputs = [self._buffer(Arc(port, box, slot)) for slot, port in enumerate(box.inputs)]
         needed = [self._plan.columns.get(Port(box, index).name, frozenset()) for index in range(len(box.ports))]
-        if isinstance(box, Stateful) and waits:
 
-            def assured(slot: int) -> int:
-                return self._assured(box.inputs[slot], str(inputs[slot].on))
+        def on_the_way(slot: int) -> int:
+            return self._on_the_way(box.inputs[slot])
 
-            kind = Merging if isinstance(box, Cleanse) else IdleWaiting
-            return kind(box, inputs, needed, self.number, assured, self._relaxed)
+        def passing(slot: int) -> int:
+            return self._on_the_way(box.inputs[slot], Stateless)
+
+        def assured(slot: int) -> int:
+            return self._assured(box.inputs[slot], str(inputs[slot].on))
+
+        place = Place(self.network, needed, self._unknown, self.number, on_the_way, passing)
+        if isinstance(box, Cleanse):
+            return Merging(box, inputs, place, assured, self._relaxed)
+        if isinstance(box, Join):
+            return IdleWaiting(box, inputs, place, assured, self._relaxed)
+        if isinstance(box, GroupwiseAggregate) and box.paced:
+            return Paced(box, inputs, place)
         if isinstance(box, Stateful):
-            return Holding(box, inputs, needed, self.number)
+            return Holding(box, inputs, place)
         rows = None
         if isinstance(box, TableJoin):
             schema = box.loaded(needed[0])
             rows = box.table.read(schema).select(schema.names)
-        return Stateless(box, inputs, operator(box, needed[0], rows))
+        kind = Arriving if isinstance(box, Union) and SEQ in needed[0] else Stateless
+        return kind(box, inputs, place, operator(box, needed[0], rows))
 
     def _buffer(self, arc: Arc) -> Buffer:
         box, label = arc.consumer, f"{arc.port.name} -> {arc.consumer.name}"
@@ -98,7 +119,7 @@ class Wiring:
     def _assured(self, port: Port, on: str) -> int:
         """What a stream with latent timestamps has reached, if nothing of it is on its way: the clock."""
         latent = {name for name, node in self.sources.items() if node.box.timestamps == "latent" and not node.ended}
-        if not latent or self._on_its_way(port):
+        if not latent or self._on_the_way(port) != END:
             return BEGINNING
         known = {
             name: {**dict.fromkeys(node.box.marked(0), self.now if name in latent else BEGINNING), ENDED: BEGINNING}
@@ -106,9 +127,12 @@ class Wiring:
         }
         return self.network.propagate(known)[port.name].get(on, BEGINNING)
 
-    def _on_its_way(self, port: Port) -> bool:
-        inputs = self.nodes[port.box.name].inputs if port.box.name in self.nodes else ()
-        return any(buffer.elements or self._on_its_way(buffer.arc.port) for buffer in inputs)
+    def _on_the_way(self, port: Port, through: type[Node] = Node) -> int:
+        """The oldest stamp of what is in the buffers before a port, of boxes of a kind; `END` if there is nothing."""
+        node = self.nodes.get(port.box.name)
+        inputs = node.inputs if isinstance(node, through) else ()
+        waiting = [element.stamp for buffer in inputs for element in buffer.elements]
+        return min([*waiting, *(self._on_the_way(buffer.arc.port, through) for buffer in inputs)], default=END)
 
 
 def input_names(box: Box) -> list[str]:
