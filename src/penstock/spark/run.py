@@ -22,7 +22,7 @@ from penstock.runtime.result import Result
 from penstock.runtime.traces import Trace
 from penstock.runtime.train import Row
 from penstock.runtime.waiting import Waiting
-from penstock.spark.carrier import unwrapped
+from penstock.spark.carrier import ship, unwrapped
 from penstock.spark.query import start_query
 from penstock.spark.session import get_session
 
@@ -44,7 +44,9 @@ class Run:
         self._changed = threading.Condition()
         self._outlet = Outlet(job)
         self._began = time.time_ns() // 1000
-        self._query = start_query(get_session(master), job, to_the_end=to_the_end, commit=self._commit)
+        session = get_session(master)
+        self._ticket = ship(job)
+        self._query = start_query(session, job, self._ticket, to_the_end=to_the_end, commit=self._commit)
 
     @property
     def result(self) -> Result:
@@ -137,7 +139,7 @@ class Run:
             return
         if self._failure is not None:
             raise self._failure
-        ours = unwrapped(failure)
+        ours = unwrapped(str(failure), self._ticket)
         if ours is not None:
             raise ours from None
         raise InternalError(f"Spark ended the run: {failure}", network=self._job.plan.network.name) from failure
