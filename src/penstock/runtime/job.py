@@ -19,6 +19,7 @@ from penstock.plan.plan import OUT_OF_ORDER, Plan
 from penstock.runtime.settings import Settings
 from penstock.runtime.train import hash_probe
 from penstock.storage.folder import Folder
+from penstock.storage.private import make_private
 
 _IDENTITY = "network.json"
 ABSENT = {"architecture": OUT_OF_ORDER}
@@ -96,7 +97,7 @@ class Job:
 
 def open_job(plan: Plan, settings: Settings, checkpoint: Folder, cores: int, keep: object = None) -> Job:
     """Claim the checkpoint for this network, or make sure that it is this network's; check all targets."""
-    checkpoint.make()
+    make_private(checkpoint)
     known = ABSENT | json.loads(checkpoint.read(_IDENTITY).to_pybytes()) if checkpoint.exists(_IDENTITY) else None
     if known is not None and not settings.buckets:
         settings = replace(settings, buckets=known["buckets"])
