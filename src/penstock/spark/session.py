@@ -16,6 +16,7 @@ from pyspark import SparkConf, SparkContext
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
+from penstock.algebra.memory import VARIABLE as KERNEL_MEMORY
 from penstock.errors import WorldError
 from penstock.spark.home import quick_home
 from penstock.storage.temporary import TemporaryFolder
@@ -42,6 +43,7 @@ _LOCAL_SETTINGS: Final = {"spark.driver.bindAddress": "127.0.0.1", "spark.driver
 _WORKER_ENVIRONMENT: Final = (
     {"ARROW_DEFAULT_MEMORY_POOL": "jemalloc"} if "jemalloc" in supported_memory_backends() else {}
 )
+_CARRIED: Final = (KERNEL_MEMORY,)
 _QUERY_SETTINGS: Final = {
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.session.timeZone": "UTC",
@@ -70,7 +72,17 @@ def get_session(master: str | None = None) -> SparkSession:
         active.sparkContext.setLogLevel("OFF")
     for key, value in _QUERY_SETTINGS.items():
         active.conf.set(key, value)
+    _carry_environment(active.sparkContext)
     return active
+
+
+def _carry_environment(context: SparkContext) -> None:
+    """Workers, wherever they run, obey the variables that the driver has."""
+    for name in _CARRIED:
+        if (value := os.environ.get(name)) is not None:
+            context.environment[name] = value
+        else:
+            context.environment.pop(name, None)
 
 
 def parallelism(master: str | None = None) -> int:
