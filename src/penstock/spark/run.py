@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 from pyspark.errors.exceptions.captured import StreamingQueryException
 
-from penstock.errors import InternalError, PenstockError
+from penstock.errors import PenstockError
 from penstock.progress.idle import Span
 from penstock.runtime.board import Board, Record
 from penstock.runtime.job import Job
@@ -22,7 +22,8 @@ from penstock.runtime.result import Result
 from penstock.runtime.traces import Trace
 from penstock.runtime.train import Row
 from penstock.runtime.waiting import Waiting
-from penstock.spark.carrier import ship, unwrapped
+from penstock.spark.carrier import ship
+from penstock.spark.failures import explained
 from penstock.spark.query import start_query
 from penstock.spark.session import get_session
 
@@ -46,7 +47,8 @@ class Run:
         self._began = time.time_ns() // 1000
         session = get_session(master)
         self._ticket = ship(job)
-        self._query = start_query(session, job, self._ticket, to_the_end=to_the_end, commit=self._commit)
+        with self._explained():
+            self._query = start_query(session, job, self._ticket, to_the_end=to_the_end, commit=self._commit)
 
     @property
     def result(self) -> Result:
@@ -63,16 +65,18 @@ class Run:
 
     def stop(self) -> Result:
         """Stop cleanly: a batch that is under way is finished or done again after a restart."""
-        self._query.stop()
+        with self._explained():
+            self._query.stop()
         self._raise_failure()
         return self.result
 
     def wait(self, seconds: float | None = None) -> bool:
         """Wait until the run ends by itself; whether it has. An error of the run is raised here."""
-        with contextlib.suppress(StreamingQueryException):
-            self._query.awaitTermination(None if seconds is None else max(1, round(seconds)))
-        self._raise_failure()
-        return not self._query.isActive
+        with self._explained():
+            with contextlib.suppress(StreamingQueryException):
+                self._query.awaitTermination(None if seconds is None else max(1, round(seconds)))
+            self._raise_failure()
+            return not self._query.isActive
 
     def wait_for(self, condition: Callable[[Record], bool], seconds: float = 60.0) -> Record:
         """Wait until the board's latest record satisfies a condition."""
@@ -90,12 +94,14 @@ class Run:
     def status(self) -> dict[str, Any]:
         """How the run stands: state, batches, and what every input, box and output has counted."""
         record = Board(self._job.board).latest()
-        state = "running" if self._query.isActive else ("failed" if self._query.exception() is not None else "stopped")
+        with self._explained():
+            state = "running" if self._query.isActive else ("failed" if self._query.exception() else "stopped")
         return {"state": state, "batch": record.batch, **record.to_json()}
 
     def batches(self) -> list[dict[str, Any]]:
         """Spark's own account of the last batches: id, rows, and the duration of each phase in milliseconds."""
-        return [json.loads(p.json) for p in self._query.recentProgress]
+        with self._explained():
+            return [json.loads(p.json) for p in self._query.recentProgress]
 
     def progress(self) -> dict[str, dict[str, dict[str, Any]]]:
         """The low-water mark of every arc and shard: port -> shard ("" for the whole arc) -> attribute -> value."""
@@ -134,15 +140,16 @@ class Run:
             raise
 
     def _raise_failure(self) -> None:
-        failure = self._query.exception()
-        if failure is None:
-            return
-        if self._failure is not None:
-            raise self._failure
-        ours = unwrapped(str(failure), self._ticket)
-        if ours is not None:
-            raise ours from None
-        raise InternalError(f"Spark ended the run: {failure}", network=self._job.plan.network.name) from failure
+        with self._explained():
+            failure = self._query.exception()
+            if failure is None:
+                return
+            if self._failure is not None:
+                raise self._failure
+            raise failure
+
+    def _explained(self) -> contextlib.AbstractContextManager[None]:
+        return explained(self._job.plan.network.name, self._job.checkpoint.path, self._ticket)
 
 
 def run_to_end(job: Job, *, master: str | None = None, on_batch: Callable[[Record], None] | None = None) -> Result:

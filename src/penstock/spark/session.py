@@ -69,6 +69,7 @@ _QUERY_SETTINGS: Final = {
 
 def get_session(master: str | None = None) -> SparkSession:
     """The active session, or a new embedded one on `master`."""
+    _forget_dead_jvm()
     active = SparkSession.getActiveSession() or _default_session()
     if active is None:
         active = _submitted_session(master) if _GATEWAY in os.environ else _embedded_session(master)
@@ -185,6 +186,16 @@ def _environment(home: TemporaryFolder | None) -> Iterator[None]:
 def _remove(name: str) -> None:
     with contextlib.suppress(OSError):
         os.unlink(name)
+
+
+def _forget_dead_jvm() -> None:
+    """If the JVM of this process has died, let the next session start another."""
+    process = getattr(SparkContext._gateway, "proc", None)
+    if process is None or process.poll() is None:
+        return
+    with SparkContext._lock:
+        SparkContext._active_spark_context = SparkContext._gateway = SparkContext._jvm = None
+        SparkSession._instantiatedSession = None
 
 
 def _default_session() -> SparkSession | None:
