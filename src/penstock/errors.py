@@ -57,10 +57,6 @@ class PenstockError(Exception):
         self.port = self.port or port
         return self
 
-    def __reduce__(self) -> tuple[object, ...]:
-        # Errors cross process borders (Spark workers), so the keyword arguments must travel too.
-        return (type(self), (self.what,), dict(self.__dict__))
-
 
 class PromiseWarning(UserWarning):
     """The data of an input does not keep what its declaration promises."""

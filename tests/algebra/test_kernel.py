@@ -1,16 +1,21 @@
 from __future__ import annotations
 
 import os
+import resource
 import signal
 import sys
 import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
+import duckdb
+import numpy as np
 import pyarrow as pa
 import pytest
 
-from penstock.algebra import kernel
-from penstock.errors import QueryError
+from penstock.algebra import kernel, memory
+from penstock.errors import QueryError, WorldError
 
 TUPLES = pa.table({"x": pa.array([3, 1, 2], pa.int64()), "s": ["c", "a", None]})
 
@@ -125,7 +130,7 @@ def test_division_by_zero_is_null_and_stops_nothing() -> None:
 
 
 def test_a_process_forked_in_the_middle_of_a_query_has_a_kernel_of_its_own() -> None:
-    _, busy = kernel._connection()
+    busy = kernel._kernel().lock
     reader, writer = os.pipe()
     with busy:
         child = os.fork()
@@ -163,3 +168,94 @@ def test_an_error_says_what_is_wrong_and_does_not_echo_the_query() -> None:
         kernel.run("SELECT s + 1 FROM t", t=TUPLES)
     assert "+(VARCHAR, INTEGER_LITERAL)" in str(caught.value)
     assert "LINE" not in str(caught.value)
+
+
+# Memory
+
+SMALL = 64 << 20
+
+
+@pytest.fixture
+def small_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A kernel of little memory in this process."""
+    monkeypatch.setattr(kernel, "_kernels", {})
+    monkeypatch.setenv("PENSTOCK_KERNEL_MEMORY", "64MB")
+
+
+def _peak_growth(work: Callable[[], object]) -> int:
+    """By how much the memory of this process had grown at most; only memory that was touched counts."""
+    Path("/proc/self/clear_refs").write_text("5")
+    before = _status("VmRSS")
+    work()
+    return _status("VmHWM") - before
+
+
+def _status(name: str) -> int:
+    line = next(at for at in Path("/proc/self/status").read_text().splitlines() if at.startswith(f"{name}:"))
+    return int(line.split()[1]) * 1024
+
+
+EXCESSIVE = {
+    "a string beyond DuckDB's": "SELECT repeat(s, 2000000000) AS r FROM t",
+    "a padded string": "SELECT lpad(s, 2000000000, 'x') AS r FROM t",
+    "a string that is only measured": "SELECT length(repeat(s, 500000000)) AS r FROM t",
+    "many strings": "SELECT repeat(s, 5000000) AS r FROM t, range(100)",
+    "a list, which DuckDB does not count": "SELECT range(100000000) AS r FROM t",
+    "a list that is only measured": "SELECT len(range(x * 100000000)) AS r FROM t",
+    "items of a string": "SELECT string_split(repeat(s || ',', 50000000), ',') AS r FROM t",
+    "an aggregate": "SELECT string_agg(repeat(s, 5000000), '') AS r FROM t, range(100)",
+    "a sort, which would be spilled": "SELECT range AS r FROM range(100000000) ORDER BY hash(range)",
+    "groups": "SELECT hash(range) AS r, count(*) FROM range(100000000) GROUP BY 1",
+}
+
+
+@pytest.mark.usefixtures("small_kernel")
+@pytest.mark.parametrize("sql", EXCESSIVE.values(), ids=EXCESSIVE)
+def test_a_query_that_needs_too_much_memory_is_refused_and_the_process_lives_on(sql: str) -> None:
+    def refused() -> None:
+        with pytest.raises(WorldError, match="needs more memory than it may take") as caught:
+            kernel.run(sql, t=TUPLES)
+        assert "expected: at most 64 MiB" in str(caught.value)
+        assert "take smaller trains (train_bytes=)" in str(caught.value)
+        assert "PENSTOCK_KERNEL_MEMORY" in str(caught.value)
+        assert "temp_directory" not in str(caught.value)
+
+    limits = resource.getrlimit(resource.RLIMIT_DATA)
+    assert _peak_growth(refused) < 2 * SMALL
+    assert resource.getrlimit(resource.RLIMIT_DATA) == limits
+    assert kernel.run("SELECT sum(x) AS total FROM t", t=TUPLES)["total"].to_pylist() == [6]
+    assert not Path(".tmp").exists()
+
+
+@pytest.mark.usefixtures("small_kernel")
+def test_a_small_kernel_does_ordinary_work() -> None:
+    rows = pa.table({"k": np.arange(200_000) % 1000, "v": np.arange(200_000)})
+    found = kernel.run("SELECT k, sum(v) AS s FROM t GROUP BY k ORDER BY k", t=rows)
+    assert found.num_rows == 1000
+    assert kernel.run("SELECT v + 1 AS v FROM t ORDER BY v DESC", t=rows)["v"][0].as_py() == 200_000
+
+
+def test_a_result_column_beyond_2_gib_is_refused() -> None:
+    """Arrow's strings have offsets of 32 bits. The error is made by hand: the true one takes 2 GiB and seconds."""
+    error = duckdb.InvalidInputException(
+        "Invalid Input Error: Arrow Appender: The maximum total string size for regular string buffers is 2147483647 "
+        "but the offset of 2148000000 exceeds this.\n* SET arrow_large_buffer_size=true to use large string buffers"
+    )
+    refused = kernel._refusal(error, SMALL)
+    assert isinstance(refused, WorldError)
+    assert "too large for one train" in str(refused)
+    assert "arrow_large_buffer_size" not in str(refused)
+
+
+def test_by_default_all_kernels_of_a_machine_fit_into_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("PENSTOCK_KERNEL_MEMORY", raising=False)
+    machine = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    assert 256 << 20 <= memory.kernel_memory() <= max(256 << 20, machine // 2 // len(os.sched_getaffinity(0)))
+
+
+@pytest.mark.parametrize("text", ["much", "", "-1GB", "1MB", "2 GB per core"])
+def test_a_size_that_cannot_be_is_refused(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PENSTOCK_KERNEL_MEMORY", text)
+    with pytest.raises(QueryError, match="PENSTOCK_KERNEL_MEMORY says") as caught:
+        memory.kernel_memory()
+    assert "a size of at least 32 MiB, such as 512MB or 2GB" in str(caught.value)

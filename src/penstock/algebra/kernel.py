@@ -2,6 +2,7 @@
 
 One connection per process, one thread, configuration locked: SQL typed by a user sees the tables it is given and no
 file, variable, extension or setting. Results keep the row order of their input and depend on nothing but the input.
+Memory is bounded (`algebra/memory.py`), and nothing is spilled to a disk: a query that needs more is refused.
 """
 
 from __future__ import annotations
@@ -9,11 +10,13 @@ from __future__ import annotations
 import os
 import re
 import threading
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
-from penstock.errors import InternalError, QueryError
+from penstock.algebra.memory import VARIABLE, BoundedGrowth, kernel_memory, size_text
+from penstock.errors import InternalError, PenstockError, QueryError, WorldError
 
 if TYPE_CHECKING:
     import duckdb
@@ -30,28 +33,50 @@ _SETTINGS: Final[dict[str, str | bool | int | float | list[str]]] = {
     "preserve_insertion_order": True,
     "produce_arrow_string_view": False,
     "arrow_large_buffer_size": False,
+    # A file beside the process, of data that nobody expects there, would also make the limit a matter of the disk.
+    "temp_directory": "",
     # One tuple with a zero in it must not stop a network: `1 // 0` is NULL, and `1.0 / 0` follows IEEE 754.
     "error_on_division_by_zero": False,
 }
 _KIND: Final = re.compile(r"^(?:[A-Z][A-Za-z]*(?: [A-Z][A-Za-z]*)* Error|Error): ")
 
+
+@dataclass
+class _Kernel:
+    """A connection, the lock that keeps threads from each other's tables, and the memory that a query may take."""
+
+    lock: threading.Lock
+    memory: int
+    growth: BoundedGrowth
+    connection: duckdb.DuckDBPyConnection | None = None
+
+    def connected(self) -> duckdb.DuckDBPyConnection:
+        if self.connection is None:
+            self.connection = _connect(self.memory)
+        return self.connection
+
+
 # A forked worker must use neither its parent's connection nor its parent's lock, so both are kept by process id.
-_connections: dict[int, tuple[duckdb.DuckDBPyConnection, threading.Lock]] = {}
+_kernels: dict[int, _Kernel] = {}
 
 
-def _connection() -> tuple[duckdb.DuckDBPyConnection, threading.Lock]:
-    """The connection of this process, and the lock that keeps its threads from each other's tables."""
+def _kernel() -> _Kernel:
+    """The kernel of this process."""
+    pid = os.getpid()
+    if pid not in _kernels:
+        memory = kernel_memory()
+        _kernels.setdefault(pid, _Kernel(threading.Lock(), memory, BoundedGrowth(memory)))
+    return _kernels[pid]
+
+
+def _connect(memory: int) -> duckdb.DuckDBPyConnection:
     import duckdb  # loaded only by processes that compute: those that plan start sooner without it
 
-    pid = os.getpid()
-    found = _connections.get(pid)
-    if found is None:
-        connection = duckdb.connect(":memory:", config=_SETTINGS)
-        connection.execute("SET TimeZone = 'UTC'")
-        connection.execute("SET enable_progress_bar = false")
-        connection.execute("SET lock_configuration = true")
-        found = _connections.setdefault(pid, (connection, threading.Lock()))
-    return found
+    connection = duckdb.connect(":memory:", config={**_SETTINGS, "memory_limit": f"{memory}B"})
+    connection.execute("SET TimeZone = 'UTC'")
+    connection.execute("SET enable_progress_bar = false")
+    connection.execute("SET lock_configuration = true")
+    return connection
 
 
 def run(sql: str, /, **tables: pa.Table | pa.RecordBatch) -> pa.Table:
@@ -62,19 +87,25 @@ def run(sql: str, /, **tables: pa.Table | pa.RecordBatch) -> pa.Table:
     """
     import duckdb
 
-    connection, lock = _connection()
-    with lock:
+    kernel = _kernel()
+    with kernel.lock:
+        connection = kernel.connected()
         try:
-            for name, table in tables.items():
-                connection.register(
-                    name, pa.Table.from_batches([table]) if isinstance(table, pa.RecordBatch) else table
-                )
-            relation = connection.sql(sql)
-            if relation is None:
-                raise InternalError("the kernel runs queries only", found=sql)
-            return _plain(relation.to_arrow_table())
+            with kernel.growth:
+                for name, table in tables.items():
+                    connection.register(
+                        name, pa.Table.from_batches([table]) if isinstance(table, pa.RecordBatch) else table
+                    )
+                relation = connection.sql(sql)
+                if relation is None:
+                    raise InternalError("the kernel runs queries only", found=sql)
+                return _plain(relation.to_arrow_table())
+        except (duckdb.OutOfMemoryException, duckdb.FatalException, duckdb.InternalException, MemoryError) as error:
+            # Whatever it was in the middle of: the next query gets a connection without it, and its memory is free.
+            kernel.connection = None
+            raise _refusal(error, kernel.memory) from error
         except duckdb.Error as error:
-            raise QueryError(_reason(error)) from error
+            raise _refusal(error, kernel.memory) from error
         finally:
             # The connection refers to what is registered: let go of it, or its memory stays.
             for name in tables:
@@ -98,6 +129,29 @@ def quote(name: str) -> str:
     '"src IP"'
     """
     return '"' + name.replace('"', '""') + '"'
+
+
+def _refusal(error: Exception, memory: int) -> PenstockError:
+    import duckdb
+
+    reason = _reason(error)
+    if isinstance(error, duckdb.OutOfMemoryException | MemoryError):
+        return WorldError(
+            "a query over one train needs more memory than it may take",
+            expected=f"at most {size_text(memory)}",
+            found=reason.split(" Database is launched")[0] or None,
+            hint="let expressions make smaller values, take smaller trains (train_bytes=), "
+            f"or allow more by the environment variable {VARIABLE}",
+        )
+    if reason.startswith("Arrow Appender:"):
+        return WorldError(
+            "a column of a result is too large for one train",
+            expected="at most 2 GiB of text, and 2^31 items of lists",
+            hint="let expressions make smaller values, or take smaller trains (train_bytes=)",
+        )
+    if isinstance(error, duckdb.FatalException | duckdb.InternalException):
+        return InternalError("the kernel failed", found=reason)
+    return QueryError(reason)
 
 
 def _reason(error: Exception) -> str:

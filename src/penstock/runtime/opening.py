@@ -21,6 +21,7 @@ from penstock.runtime.settings import POWER, Settings
 from penstock.runtime.train import hash_probe
 from penstock.storage.folder import Folder
 from penstock.storage.lease import MACHINE, Surroundings, take
+from penstock.storage.private import make_private
 from penstock.storage.sealed import read_sealed, write_sealed
 
 _IDENTITY = "network.json"
@@ -38,7 +39,7 @@ def open_job(
 ) -> Job:
     """Take the checkpoint for this run, make sure that it is this network's and whole, and check all targets."""
     checkpoint = replace(checkpoint, lasting=settings.durability == POWER)
-    checkpoint.make()
+    make_private(checkpoint)
     lease = take(checkpoint, least=last_epoch(checkpoint), surroundings=surroundings)
     try:
         known = _identity(checkpoint)

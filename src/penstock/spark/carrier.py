@@ -1,65 +1,97 @@
 """How a job and its errors cross the border between the driver and Spark's Python workers.
 
-The job is pickled once into its checkpoint; tasks carry its path, and a worker keeps the jobs that it has read. An
+The job is pickled once into its checkpoint; tasks carry its ticket, and a worker keeps the jobs that it has read. An
 error of ours leaves a worker inside the text of Spark's own error, from where the driver takes it out again.
+
+Either way data must not be able to speak for us. A job file is unpickled only if its bytes have the digest that the
+ticket names. An error crosses as JSON texts and is signed with the key of the ticket, which is drawn anew for every run
+and never shown: a value of the input, a kernel's message or a text that quotes an earlier error cannot be taken for
+ours, whatever it looks like and wherever in Spark's text it stands. Nothing of an error is ever unpickled.
 """
 
 from __future__ import annotations
 
 import base64
+import binascii
 import contextlib
 import hashlib
+import hmac
+import json
 import pickle
 import re
+import secrets
+import traceback
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
 
 from pyspark import TaskContext, cloudpickle
 
-from penstock.errors import InternalError, PenstockError
+from penstock.errors import InternalError, PenstockError, QueryError, WorldError
 
 if TYPE_CHECKING:
     from penstock.runtime.job import Job
 
-_MARK = "penstock-error:"
-_MARKED = re.compile(_MARK + r"([A-Za-z0-9+/=]+)")
+_MARK: Final = "penstock-error:"
+_SIGNED: Final = re.compile(r"([0-9a-f]{64}):([A-Za-z0-9+/=]+)")
+_KINDS: Final[dict[str, type[PenstockError]]] = {"query": QueryError, "world": WorldError, "internal": InternalError}
+_FIELDS: Final = ("what", "network", "box", "port", "expected", "found", "hint")
+_LONGEST: Final = 20_000
+"""An error may quote a value of any size; nobody reads more of it, and Spark copies the text several times."""
 _jobs: dict[JobTicket, Job] = {}
 
 
 @dataclass(frozen=True)
 class JobTicket:
-    """Where a job lies; the digest keeps a worker from using an older job of the same checkpoint."""
+    """Where a job lies, what its bytes must be, and the key that signs what its tasks say to the driver."""
 
     folder: str
-    name: str
+    digest: str
+    key: str = field(repr=False)
+
+    @property
+    def name(self) -> str:
+        return f"job-{self.digest}.pickle"
 
     def job(self) -> Job:
-        from penstock.storage.folder import Folder
-
         if self not in _jobs:
             _jobs.clear()  # a worker serves one query at a time, as a rule; old jobs are not worth their memory
-            _jobs[self] = pickle.loads(Folder(self.folder).read(self.name).to_pybytes())
+            _jobs[self] = self._load()
         return _jobs[self]
+
+    def _load(self) -> Job:
+        from penstock.storage.folder import Folder
+
+        content = Folder(self.folder).read(self.name).to_pybytes()
+        found = hashlib.sha256(content).hexdigest()
+        if not hmac.compare_digest(found, self.digest):
+            raise WorldError(
+                f"the job file {self.folder}/{self.name} is not the one that the driver has written",
+                expected=f"{self.digest} as the SHA-256 of its content",
+                found=f"{found} ({len(content)} bytes)",
+                hint="somebody has damaged or replaced it: find out who can write there, then start the run again",
+            )
+        job: Job = pickle.loads(content)
+        return job
 
     @property
     def text(self) -> str:
-        return f"{self.name} {self.folder}"
+        return f"{self.digest} {self.key} {self.folder}"
 
     @staticmethod
     def parse(text: str) -> JobTicket:
-        name, folder = text.split(" ", 1)
-        return JobTicket(folder, name)
+        digest, key, folder = text.split(" ", 2)
+        return JobTicket(folder, digest, key)
 
 
 def ship(job: Job) -> JobTicket:
     """Put a job where workers find it."""
     content = cloudpickle.dumps(job)
-    name = f"job-{hashlib.sha256(content).hexdigest()[:16]}.pickle"
     folder = job.checkpoint.child("job")
+    ticket = JobTicket(folder.path, hashlib.sha256(content).hexdigest(), secrets.token_hex(32))
     folder.delete_all()
-    folder.write(name, content)
-    return JobTicket(folder.path, name)
+    folder.write(ticket.name, content)
+    return ticket
 
 
 def current_batch() -> int:
@@ -72,19 +104,66 @@ def current_batch() -> int:
 
 
 @contextlib.contextmanager
-def wrapped_errors() -> Iterator[None]:
-    """Let our errors pass through Spark: their content goes into the text of the error."""
+def wrapped_errors(ticket: JobTicket) -> Iterator[None]:
+    """Let errors pass through Spark: their content goes, signed, into the text of the error."""
     try:
         yield
-    except PenstockError as error:
-        packed = base64.b64encode(pickle.dumps(error)).decode()
-        raise RuntimeError(f"{error}\n{_MARK}{packed}") from None
+    except Exception as error:
+        ours = _as_ours(error)
+        # A path may hold what no encoding has a place for; Spark could not send it.
+        readable = _shortened(str(ours)).encode(errors="backslashreplace").decode()
+        raise RuntimeError(f"{readable}\n{_wrap(ours, ticket)}") from None
 
 
-def unwrapped(error: BaseException) -> PenstockError | None:
-    """Our error inside one of Spark's, if there is any."""
-    found = _MARKED.search(str(error))
-    if found is None:
-        return None
-    loaded = pickle.loads(base64.b64decode(found.group(1)))
-    return loaded if isinstance(loaded, PenstockError) else None
+def unwrapped(text: str, ticket: JobTicket) -> PenstockError | None:
+    """Our error inside the text of one of Spark's, if there is any."""
+    # Cut at every mark: whatever a forged one is followed by, the true one begins a piece of its own.
+    for piece in text.split(_MARK)[1:]:
+        signed = _SIGNED.match(piece)
+        if signed is None:
+            continue
+        with contextlib.suppress(binascii.Error):
+            packed = base64.b64decode(signed.group(2), validate=True)
+            if hmac.compare_digest(_signature(packed, ticket), signed.group(1)):
+                return _read(json.loads(packed))
+    return None
+
+
+def _as_ours(error: Exception) -> PenstockError:
+    """What went wrong in a worker, in our words: who waits for the run has no other view of it."""
+    if isinstance(error, PenstockError):
+        return error
+    if isinstance(error, MemoryError):
+        return WorldError(
+            "a worker has no memory left",
+            found=str(error) or None,
+            hint="take smaller trains (train_bytes=), fewer tasks at a time, or a larger machine",
+        )
+    if isinstance(error, OSError):
+        return WorldError(
+            f"a worker failed on the outside world: {type(error).__name__}: {error}",
+            hint="check the path, the rights and the space there",
+        )
+    told = "".join(traceback.format_exception(error))
+    return InternalError(f"a worker failed with {type(error).__name__}: {error}", found=told[-_LONGEST:])
+
+
+def _wrap(error: PenstockError, ticket: JobTicket) -> str:
+    kind = next((name for name, known in _KINDS.items() if isinstance(error, known)), "internal")
+    texts = {name: getattr(error, name) for name in _FIELDS}
+    content = {name: _shortened(str(text)) for name, text in texts.items() if text is not None}
+    packed = json.dumps({"kind": kind, **content}).encode()
+    return f"{_MARK}{_signature(packed, ticket)}:{base64.b64encode(packed).decode()}"
+
+
+def _signature(packed: bytes, ticket: JobTicket) -> str:
+    return hmac.new(ticket.key.encode(), packed, hashlib.sha256).hexdigest()
+
+
+def _read(content: dict[str, str]) -> PenstockError:
+    places = {name: content[name] for name in _FIELDS[1:] if name in content}
+    return _KINDS[content["kind"]](content["what"], **places)
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}… ({len(text):,} characters)"

@@ -90,7 +90,7 @@ class DataFrameTask:
     index: int
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        with wrapped_errors():
+        with wrapped_errors(self.ticket):
             job, batch, context = self.ticket.job(), current_batch(), TaskContext.get()
             source = next(s for s in job.plan.network.sources if s.name == self.source)
             issued = {self.source: Board(job.board).at(batch - 1).issued(source)}

@@ -28,6 +28,8 @@ def quick_home() -> TemporaryFolder | None:
     base = Path(home.path)
     for name in ("bin", "jars"):
         (base / name).symlink_to(installed / name)
+    if (installed / "conf").is_dir():
+        (base / "conf").symlink_to(installed / "conf")
     (base / "python" / "lib").mkdir(parents=True)
     for library in libraries.iterdir():
         target = installed.parent if library.name == _ARCHIVE else library

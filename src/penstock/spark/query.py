@@ -20,7 +20,7 @@ from penstock.algebra.hidden import ARRIVED
 from penstock.runtime.job import Job
 from penstock.runtime.stage import run_stage
 from penstock.runtime.train import ROW_SCHEMA, Row, from_batches, to_batch
-from penstock.spark.carrier import JobTicket, current_batch, ship, wrapped_errors
+from penstock.spark.carrier import JobTicket, current_batch, wrapped_errors
 from penstock.spark.dataframe import DataFrameInput, DataFrameTask
 from penstock.spark.source import FORMAT, ROW_DDL, IntakeSource
 
@@ -35,7 +35,7 @@ class StageTask:
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         from pyspark import TaskContext
 
-        with wrapped_errors():
+        with wrapped_errors(self.ticket):
             context = TaskContext.get()
             bucket = context.partitionId() if context is not None else 0
             rows = from_batches(batches)
@@ -44,10 +44,14 @@ class StageTask:
 
 
 def start_query(
-    session: SparkSession, job: Job, *, to_the_end: bool, commit: Callable[[int, Iterable[Row]], None]
+    session: SparkSession,
+    job: Job,
+    ticket: JobTicket,
+    *,
+    to_the_end: bool,
+    commit: Callable[[int, Iterable[Row]], None],
 ) -> StreamingQuery:
     """Start the query; `commit` is called in this process with the notes of every batch."""
-    ticket = ship(job)
     session.dataSource.register(IntakeSource)
     rows = _intake(session, job, ticket)
     for stage in range(1, job.plan.stages + 1):

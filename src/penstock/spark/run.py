@@ -26,7 +26,8 @@ from penstock.runtime.spark_log import SparkLog
 from penstock.runtime.traces import Trace
 from penstock.runtime.train import Row
 from penstock.runtime.waiting import Waiting
-from penstock.spark.carrier import unwrapped
+from penstock.spark.carrier import ship
+from penstock.spark.failures import explained
 from penstock.spark.query import start_query
 from penstock.spark.session import get_session
 
@@ -51,7 +52,10 @@ class Run:
             self._outlet = Outlet(job)
             self._log = SparkLog(job.spark)
             self._log.follow(Board(job.board))
-            self._query = start_query(get_session(master), job, to_the_end=to_the_end, commit=self._commit)
+            session = get_session(master)
+            self._ticket = ship(job)
+            with self._explained():
+                self._query = start_query(session, job, self._ticket, to_the_end=to_the_end, commit=self._commit)
         except BaseException:
             job.release()
             raise
@@ -72,20 +76,22 @@ class Run:
 
     def stop(self) -> Result:
         """Stop cleanly: a batch that is under way is finished or done again after a restart."""
-        self._query.stop()
+        with self._explained():
+            self._query.stop()
         self._job.release()
         self._raise_failure()
         return self.result
 
     def wait(self, seconds: float | None = None) -> bool:
         """Wait until the run ends by itself; whether it has. An error of the run is raised here."""
-        with contextlib.suppress(StreamingQueryException):
-            self._query.awaitTermination(None if seconds is None else max(1, round(seconds)))
-        over = not self._query.isActive
-        if over:
-            self._job.release()
-        self._raise_failure()
-        return over
+        with self._explained():
+            with contextlib.suppress(StreamingQueryException):
+                self._query.awaitTermination(None if seconds is None else max(1, round(seconds)))
+            over = not self._query.isActive
+            if over:
+                self._job.release()
+            self._raise_failure()
+            return over
 
     def wait_for(self, condition: Callable[[Record], bool], seconds: float = 60.0) -> Record:
         """Wait until the board's latest record satisfies a condition."""
@@ -105,14 +111,16 @@ class Run:
         and which inputs are out of order."""
         result = self.result
         record = result.record()
-        state = "running" if self._query.isActive else ("failed" if self._query.exception() is not None else "stopped")
+        with self._explained():
+            state = "running" if self._query.isActive else ("failed" if self._query.exception() else "stopped")
         shown = {key: value for key, value in record.to_json().items() if key not in ("offset", "digest")}
         told = {"refused": result.refused(), "promises": [asdict(promise) for promise in result.promises()]}
         return {"state": state, "batch": record.batch, **shown, **told}
 
     def batches(self) -> list[dict[str, Any]]:
         """Spark's own account of the last batches: id, rows, and the duration of each phase in milliseconds."""
-        return [json.loads(p.json) for p in self._query.recentProgress]
+        with self._explained():
+            return [json.loads(p.json) for p in self._query.recentProgress]
 
     def progress(self) -> dict[str, dict[str, dict[str, Any]]]:
         """The low-water mark of every arc and shard: port -> shard ("" for the whole arc) -> attribute -> value."""
@@ -158,15 +166,16 @@ class Run:
             raise
 
     def _raise_failure(self) -> None:
-        failure = self._query.exception()
-        if failure is None:
-            return
-        if self._failure is not None:
-            raise self._failure
-        ours = unwrapped(failure)
-        if ours is not None:
-            raise ours from None
-        raise InternalError(f"Spark ended the run: {failure}", network=self._job.plan.network.name) from failure
+        with self._explained():
+            failure = self._query.exception()
+            if failure is None:
+                return
+            if self._failure is not None:
+                raise self._failure
+            raise failure
+
+    def _explained(self) -> contextlib.AbstractContextManager[None]:
+        return explained(self._job.plan.network.name, self._job.checkpoint.path, self._ticket)
 
 
 def _release_at_end(query: StreamingQuery, job: Job) -> None:

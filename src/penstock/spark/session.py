@@ -1,4 +1,8 @@
-"""The Spark session that Penstock runs in: embedded and tuned by default, or the one that is there."""
+"""The Spark session that Penstock runs in: embedded and tuned by default, or the one that is there.
+
+All settings here are defaults, but for two that answers depend on. What the user or the machine's owner has said of
+Spark wins, wherever it was said: to `spark-submit`, in `spark-defaults.conf`, in the variables that Spark reads.
+"""
 
 from __future__ import annotations
 
@@ -16,18 +20,21 @@ from pyspark import SparkConf, SparkContext
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
+from penstock.algebra.memory import VARIABLE as KERNEL_MEMORY
 from penstock.errors import WorldError
+from penstock.spark.declared import declared_settings
 from penstock.spark.home import quick_home
 from penstock.storage.temporary import TemporaryFolder
 
 DEFAULT_MASTER: Final = "local[*]"
+_GATEWAY: Final = "PYSPARK_GATEWAY_PORT"
+"""The variable by which `spark-submit` tells a program where its JVM is."""
 
 # What a micro-batch costs before any data is processed was measured with `penstock bench floor`.
 _SETTINGS: Final = {
     "spark.app.name": "penstock",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
-    "spark.driver.memory": "1g",
     # Unix sockets to the Python workers save a third of a small batch compared with TCP on loopback.
     "spark.python.unix.domain.socket.enabled": "true",
     # Spark's log writes fork `chmod` on a local disk; vfork makes that cheap.
@@ -42,9 +49,15 @@ _LOCAL_SETTINGS: Final = {"spark.driver.bindAddress": "127.0.0.1", "spark.driver
 _WORKER_ENVIRONMENT: Final = (
     {"ARROW_DEFAULT_MEMORY_POOL": "jemalloc"} if "jemalloc" in supported_memory_backends() else {}
 )
-_QUERY_SETTINGS: Final = {
+_CARRIED: Final = (KERNEL_MEMORY,)
+_DRIVER_MEMORY: Final = {"SPARK_DRIVER_MEMORY": "1g"}
+"""As a variable, because Spark prefers whatever else says how much the JVM may take."""
+_FIXED_SETTINGS: Final = {
+    # A partition is a bucket: Spark must not join small ones together.
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.session.timeZone": "UTC",
+}
+_QUERY_SETTINGS: Final = {
     "spark.sql.streaming.checkpointFileManagerClass": (
         "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
     ),
@@ -56,21 +69,76 @@ _QUERY_SETTINGS: Final = {
 
 def get_session(master: str | None = None) -> SparkSession:
     """The active session, or a new embedded one on `master`."""
+    _forget_dead_jvm()
     active = SparkSession.getActiveSession() or _default_session()
     if active is None:
-        # Workers must run the interpreter and the packages of the driver.
-        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-        chosen = master or os.environ.get("PENSTOCK_MASTER") or DEFAULT_MASTER
-        builder = SparkSession.builder.master(chosen)
-        local = _LOCAL_SETTINGS if chosen.startswith("local") else {}
-        for key, value in {**_SETTINGS, **local, **_QUERY_SETTINGS}.items():
-            builder = builder.config(key, value)
-        _launch_jvm({**_SETTINGS, **local, **_QUERY_SETTINGS}, quick_home() if local else None)
-        active = builder.getOrCreate()
-        active.sparkContext.setLogLevel("OFF")
+        active = _submitted_session(master) if _GATEWAY in os.environ else _embedded_session(master)
     for key, value in _QUERY_SETTINGS.items():
+        if active.conf.get(key, None) is None:
+            active.conf.set(key, value)
+    for key, value in _FIXED_SETTINGS.items():
         active.conf.set(key, value)
+    _run_our_python(active.sparkContext)
+    _carry_environment(active.sparkContext)
     return active
+
+
+def _embedded_session(master: str | None) -> SparkSession:
+    """A session in a JVM that this process starts."""
+    said = declared_settings()
+    chosen = master or os.environ.get("PENSTOCK_MASTER") or said.get("spark.master") or DEFAULT_MASTER
+    settings = _ours(chosen, said)
+    # Workers must run the interpreter and the packages of the driver.
+    os.environ.setdefault("PYSPARK_PYTHON", said.get("spark.pyspark.python", sys.executable))
+    _launch_jvm(settings, quick_home() if _is_local(chosen) else None)
+    session = _made(chosen, settings)
+    session.sparkContext.setLogLevel("OFF")
+    return session
+
+
+def _submitted_session(master: str | None) -> SparkSession:
+    """A session in the JVM of `spark-submit`, which runs this program: what it was told is in its properties."""
+    _launch_jvm({}, None)
+    said = dict(SparkConf().getAll())
+    chosen = master or said.get("spark.master") or os.environ.get("PENSTOCK_MASTER") or DEFAULT_MASTER
+    return _made(chosen, _ours(chosen, said))
+
+
+def _made(master: str, settings: Mapping[str, str]) -> SparkSession:
+    builder = SparkSession.builder.master(master)
+    for key, value in settings.items():
+        builder = builder.config(key, value)
+    return builder.getOrCreate()
+
+
+def _is_local(master: str) -> bool:
+    return master.startswith("local")
+
+
+def _ours(master: str, said: Mapping[str, str]) -> dict[str, str]:
+    """Our settings, where nobody else has said anything."""
+    local = _LOCAL_SETTINGS if _is_local(master) else {}
+    return {key: value for key, value in {**_SETTINGS, **local, **_QUERY_SETTINGS}.items() if key not in said}
+
+
+def _run_our_python(context: SparkContext) -> None:
+    """On this machine workers run the driver's interpreter, also if its virtual environment is not activated.
+
+    On a cluster the path of an interpreter may be another, so there a session that others have made is left as it is.
+    """
+    said = "PYSPARK_PYTHON" in os.environ or context.getConf().contains("spark.pyspark.python")
+    if not said and _is_local(str(context.master)):
+        context.pythonExec = sys.executable
+
+
+def _carry_environment(context: SparkContext) -> None:
+    """Workers, wherever they run, obey the variables that the driver has."""
+    for name in _CARRIED:
+        value = os.environ.get(name) or context.getConf().get(f"spark.executorEnv.{name}")
+        if value is not None:
+            context.environment[name] = value
+        else:
+            context.environment.pop(name, None)
 
 
 def parallelism(master: str | None = None) -> int:
@@ -105,7 +173,7 @@ def _launch_jvm(settings: Mapping[str, str], home: TemporaryFolder | None) -> No
 @contextlib.contextmanager
 def _environment(home: TemporaryFolder | None) -> Iterator[None]:
     """What the JVM and the Python processes that it starts, and nobody else, find in their environment."""
-    wanted = dict(_WORKER_ENVIRONMENT) | ({"SPARK_HOME": home.path} if home is not None else {})
+    wanted = _DRIVER_MEMORY | _WORKER_ENVIRONMENT | ({"SPARK_HOME": home.path} if home is not None else {})
     added = {name: value for name, value in wanted.items() if name not in os.environ}
     os.environ.update(added)
     try:
@@ -118,6 +186,16 @@ def _environment(home: TemporaryFolder | None) -> Iterator[None]:
 def _remove(name: str) -> None:
     with contextlib.suppress(OSError):
         os.unlink(name)
+
+
+def _forget_dead_jvm() -> None:
+    """If the JVM of this process has died, let the next session start another."""
+    process = getattr(SparkContext._gateway, "proc", None)
+    if process is None or process.poll() is None:
+        return
+    with SparkContext._lock:
+        SparkContext._active_spark_context = SparkContext._gateway = SparkContext._jvm = None
+        SparkSession._instantiatedSession = None
 
 
 def _default_session() -> SparkSession | None:

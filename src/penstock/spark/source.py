@@ -52,22 +52,22 @@ class IntakeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._planner: Planner | None = None
 
     def initialOffset(self) -> dict[str, Any]:
-        with wrapped_errors():
+        with wrapped_errors(self._ticket):
             return self._plan().initial()
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
-        with wrapped_errors():
+        with wrapped_errors(self._ticket):
             return self._plan().latest(start)
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        with wrapped_errors():
+        with wrapped_errors(self._ticket):
             return [Share(a) for a in self._plan().assignments(start, end)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         from penstock.runtime.intake import read_assignment
         from penstock.runtime.train import to_batch
 
-        with wrapped_errors():
+        with wrapped_errors(self._ticket):
             for row in read_assignment(self._ticket.job(), partition.value, current_batch()):
                 yield to_batch(row)
 
