@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import shutil
+import uuid
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -251,6 +253,8 @@ def test_what_spark_has_committed_but_the_board_has_not_is_done_again(logs: tupl
 
 def test_a_name_of_the_query_that_is_damaged_is_drawn_again(logs: tuple[Path, SparkLog, Board]) -> None:
     spark, log, board = logs
-    (spark / "metadata").write_bytes(b"")
-    log.follow(board)
-    assert not (spark / "metadata").exists()
+    for prepare in ((spark / "metadata").unlink, lambda: (spark / "metadata").write_bytes(b"")):
+        (spark / "metadata").touch()
+        prepare()
+        log.follow(board)
+        assert uuid.UUID(json.loads((spark / "metadata").read_text())["id"])

@@ -9,6 +9,7 @@ alone: the board knows how every batch was planned. Before a query starts they a
 from __future__ import annotations
 
 import json
+import uuid
 import zlib
 from typing import Final
 
@@ -19,7 +20,7 @@ from penstock.storage.folder import Folder
 
 _OFFSETS: Final = "offsets"
 _COMMITS: Final = "commits"
-_METADATA: Final = "metadata"
+METADATA: Final = "metadata"
 _COMMIT: Final = 'v1\n{"nextBatchWatermarkMs":0}'
 """What Spark writes of a batch that is done, in a query without event times of Spark's own."""
 _CHECKED: Final = 512
@@ -80,11 +81,15 @@ class SparkLog:
         self._forget_checksum(_COMMITS, str(newest))
 
     def _mend_metadata(self) -> None:
-        """The name that Spark gave the query: it draws another one if this is gone."""
-        if self._folder.exists(_METADATA):
-            if not _are_documents([self._folder.read(_METADATA).to_pybytes().decode(errors="replace")]):
-                self._folder.delete(_METADATA)
-            self._forget_checksum("", _METADATA)
+        """The name that Spark gave the query: with logs, but without that, it would not start."""
+        text = (
+            self._folder.read(METADATA).to_pybytes().decode(errors="replace") if self._folder.exists(METADATA) else ""
+        )
+        if not _are_documents([text]):
+            self._folder.delete(METADATA)
+            if self.planned() >= 0 or self.committed() >= 0:
+                self._folder.write(METADATA, json.dumps({"id": str(uuid.uuid4())}).encode())
+        self._forget_checksum("", METADATA)
 
     def _read(self, log: str, batch: int, *, lines: int) -> str | None:
         folder = self._folder.child(log)

@@ -23,7 +23,7 @@ from penstock.runtime.job import Job
 from penstock.runtime.offsets import Offset, intake_offset
 from penstock.runtime.outlet import Outlet
 from penstock.runtime.planner import Planner
-from penstock.runtime.spark_log import SparkLog, hadoop_checksum
+from penstock.runtime.spark_log import METADATA, SparkLog, hadoop_checksum
 from penstock.runtime.stage import run_stage
 from penstock.runtime.train import Row, from_batches, to_batch
 from penstock.storage.folder import Folder
@@ -48,6 +48,10 @@ class SparkModel:
         self._log.follow(Board(job.board))
         # Spark syncs nothing.
         self._folder = Folder(job.spark.path)
+        if not self._folder.exists(METADATA):
+            if self._log.planned() >= 0 or self._log.committed() >= 0:
+                raise AssertionError("Spark does not start with logs, but without the name of the query")
+            self._folder.write(METADATA, b'{"id":"a"}')
         self._batch = self._log.planned()
         if self._batch >= 0 and self._log.committed() == self._batch:
             self._batch += 1
