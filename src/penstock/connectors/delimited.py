@@ -13,11 +13,12 @@ import pyarrow.compute as pc
 from pyarrow import csv as arrow_csv
 
 from penstock.connectors.base import Chunk
+from penstock.connectors.columnar import counted_reach
 from penstock.connectors.fitting import cast_rows, shown
-from penstock.connectors.formats import BrokenFileError, Cut, Part, Tuning, first_line
-from penstock.connectors.line_reader import cast_table, read_lines
-from penstock.connectors.multiline import read_records
-from penstock.connectors.text import head, joined, last_line, mark_length, sample, text_cuts
+from penstock.connectors.formats import BrokenFileError, Cut, Part, Reach, Tuning, first_line
+from penstock.connectors.line_reader import cast_table, read_lines, text_bytes
+from penstock.connectors.multiline import read_records, record_count
+from penstock.connectors.text import head, joined, last_line, line_reach, mark_length, sample, text_cuts
 from penstock.errors import QueryError
 
 _WHOLE: Final = 1 << 30  # a block size that no block reaches: a block is parsed as one
@@ -53,6 +54,15 @@ class Delimited:
         if part.size:
             self._layout(part, schema)
         return text_cuts(part, tuning, whole=self.options.multiline)
+
+    def reach(self, part: Part, rows: int, schema: pa.Schema) -> Reach:
+        names, begin, _ = self._layout(part, schema)
+        if self.options.multiline:
+            return counted_reach(part, rows, record_count(part, names, self._parse_options(part), begin))
+        return line_reach(part, rows, begin, spaces_are_blank=False)
+
+    def texts(self, part: Part, schema: pa.Schema) -> Mapping[str, float]:
+        return text_bytes(self, part, schema)
 
     def discover(self, part: Part) -> pa.Schema:
         text, _, _ = head(part)

@@ -15,9 +15,19 @@ from pyarrow import json as arrow_json
 
 from penstock.connectors.base import Chunk
 from penstock.connectors.fitting import cast_rows
-from penstock.connectors.formats import BrokenFileError, Cut, Part, Tuning, first_line
-from penstock.connectors.line_reader import cast_table, read_lines
-from penstock.connectors.text import Block, check_utf8, head, last_line, lines_of, mark_length, sample, text_cuts
+from penstock.connectors.formats import BrokenFileError, Cut, Part, Reach, Tuning, first_line
+from penstock.connectors.line_reader import cast_table, read_lines, text_bytes
+from penstock.connectors.text import (
+    Block,
+    check_utf8,
+    head,
+    last_line,
+    line_reach,
+    lines_of,
+    mark_length,
+    sample,
+    text_cuts,
+)
 
 if TYPE_CHECKING:
     import duckdb
@@ -31,8 +41,16 @@ _NUMBERS: Final = ("BIGINT", "UBIGINT", "HUGEINT", "UHUGEINT", "DOUBLE", "DECIMA
 class JsonLines:
     """The JSON lines format."""
 
+    timestamp_formats: tuple[str, ...] = ()
+
     def cuts(self, part: Part, tuning: Tuning, schema: pa.Schema) -> list[Cut]:
         return text_cuts(part, tuning, whole=False)
+
+    def reach(self, part: Part, rows: int, schema: pa.Schema) -> Reach:
+        return line_reach(part, rows, mark_length(part), spaces_are_blank=True)
+
+    def texts(self, part: Part, schema: pa.Schema) -> Mapping[str, float]:
+        return text_bytes(self, part, schema)
 
     def discover(self, part: Part) -> pa.Schema:
         if not head(part)[0]:
@@ -47,7 +65,7 @@ class JsonLines:
         return pa.schema([pa.field(one.name, _guessed(one.type)) for one in table.schema])
 
     def read(self, part: Part, schema: pa.Schema, columns: Sequence[str]) -> Iterator[Chunk]:
-        return read_lines(part, JsonParser(schema), schema, columns, mark_length(part), 0)
+        return read_lines(part, JsonParser(schema, self.timestamp_formats), schema, columns, mark_length(part), 0)
 
 
 def _guessed(kind: pa.DataType) -> pa.DataType:
@@ -61,6 +79,7 @@ class JsonParser:
     """Parses lines with the schema's types; times come as text and are cast with care."""
 
     schema: pa.Schema
+    timestamp_formats: tuple[str, ...] = ()
 
     @property
     def spaces_are_blank(self) -> bool:
@@ -83,7 +102,7 @@ class JsonParser:
         return table.select(self.schema.names)
 
     def cast(self, table: pa.Table, schema: pa.Schema) -> tuple[pa.Table, Mapping[int, str]]:
-        return cast_table(table, schema)
+        return cast_table(table, schema, self.timestamp_formats)
 
     def suspects(self, texts: pa.Array) -> Mapping[int, str]:
         good_text = _utf8(texts)
