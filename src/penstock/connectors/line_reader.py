@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.connectors.base import Chunk, fixed_width
-from penstock.connectors.fitting import fit_table, one_batch
+from penstock.connectors.fitting import Spelling, fit_table, one_batch
 from penstock.connectors.formats import BrokenFileError, Format, Part, first_line
 from penstock.connectors.rejects import rejected_whole, rejects
 from penstock.connectors.text import (
@@ -152,7 +152,7 @@ def _halve(
     return [*_halve(texts, rows[:half], parse, bad), *_halve(texts, rows[half:], parse, bad)]
 
 
-def cast_table(table: pa.Table, schema: pa.Schema, formats: Sequence[str] = ()) -> tuple[pa.Table, Mapping[int, str]]:
+def cast_table(table: pa.Table, schema: pa.Schema, spelling: Spelling) -> tuple[pa.Table, Mapping[int, str]]:
     """The cast that text formats share."""
-    fitted, misfits = fit_table(table, schema, formats)
+    fitted, misfits = fit_table(table, schema, spelling)
     return fitted, {misfit.row: misfit.reason for misfit in misfits}

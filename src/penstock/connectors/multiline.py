@@ -185,7 +185,7 @@ def _chunk(
     for at, one in enumerate(schema):
         if not pa.types.is_string(one.type) and not pa.types.is_binary(one.type):
             texts = texts.set_column(at, one.name, pc.utf8_trim_whitespace(table.column(one.name)))
-    fitted, bad = fit_table(texts, schema, options.timestamp_formats)
+    fitted, bad = fit_table(texts, schema, options.spelling)
     records = [_record(table, misfit) for misfit in bad]
     refused = rejects(part.path, [int(numbers[misfit.row]) for misfit in bad], records, [one.reason for one in bad])
     return Chunk(one_batch(fitted).select(list(columns)), refused)
