@@ -202,7 +202,7 @@ def _tuples(connector: Any, train_rows: int, train_bytes: int) -> tuple[list[Any
             return tuples, rejects, lengths
 
 
-@settings(max_examples=6)
+@settings(max_examples=3)
 @given(st.sampled_from(["a.parquet", "a.csv"]), st.integers(20, 80), st.integers(1_000, 20_000))
 def test_any_length_of_a_train_gives_the_same_results(name: str, train_rows: int, train_bytes: int) -> None:
     results = []

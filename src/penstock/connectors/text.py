@@ -24,6 +24,7 @@ COMPRESSIONS: Final = {"gz": "gzip", "zst": "zstd", "bz2": "bz2", "xz": "xz"}
 """Suffixes of compressed text, and what Arrow calls the codec."""
 
 _BLOCK_BYTES: Final = 8 << 20  # some 100,000 lines: parsers are at full speed, and a chunk is a good train
+_REACH_BYTES: Final = 1 << 20  # what is read at a time to count lines: little is read in vain, and it stays in cache
 _PROBE_BYTES: Final = 1 << 16
 _EXPANSION: Final = 5  # bytes of text in a compressed byte, for estimates
 _LINE_BYTES: Final = 64  # bytes in a line, for estimates
@@ -179,7 +180,7 @@ class TextCursor:
 
 def line_reach(part: Part, rows: int, begin: int, *, spaces_are_blank: bool) -> Reach:
     """Where the lines of a train end that begins at `part.first`: lines that are not blank are counted."""
-    taken, size = 0, min(_BLOCK_BYTES, max(_PROBE_BYTES, rows * _LINE_BYTES * 2))
+    taken, size = 0, min(_REACH_BYTES, max(_PROBE_BYTES, rows * _LINE_BYTES))
     try:
         for block in blocks(replace(part, last=None), begin, 0, size=size, purpose="reach"):
             data, offsets = line_starts(block)
@@ -319,8 +320,10 @@ def _blank(
     block: Block, data: np.ndarray[Any, Any], offsets: np.ndarray[Any, Any], *, spaces_are_blank: bool
 ) -> np.ndarray[Any, Any]:
     """Which lines are no records."""
-    starts, lengths = offsets[:-1], np.diff(offsets)
-    first = data[np.minimum(starts, len(data) - 1)]
+    first = data[np.minimum(offsets[:-1], len(data) - 1)]
+    if not (first <= _SPACES.max()).any():
+        return np.zeros(len(first), bool)  # as in most files
+    lengths = np.diff(offsets)
     only_end = (lengths == 1) & ((first == _NEWLINE) | (first == _RETURN))
     blank = np.asarray(only_end | ((lengths == 2) & (first == _RETURN) & (data[offsets[1:] - 1] == _NEWLINE)))
     if spaces_are_blank:
