@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
-from penstock.connectors.formats import BrokenFileError, Part, open_part
+from penstock.connectors.formats import BrokenFileError, Format, Part, open_part
 from penstock.connectors.known import Change, Known, change_of, changed, extends, fingerprint, node_of, settled
 from penstock.connectors.places import Listed
 from penstock.connectors.tails import Sorted, Tail, sort_out
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from penstock.connectors.files import Files
 
 _READERS: Final = 8  # files looked into at a time: on an object store a footer is a round trip
+_SAMPLED_BYTES: Final = 1 << 20
 _QUIET_NS: Final = 60_000_000_000
 """How long a file that was rotated away must stand still before its last line is taken without an end."""
 
@@ -56,6 +57,7 @@ class Discovery:
         self._schema = schema
         self._taken: dict[str, Taken] = {}
         self._tails: dict[int, Tail] = {}
+        self._texts: dict[str, Mapping[str, float]] = {}
         self._homes: set[str] = set()
         """Where files that are read on have ever been taken."""
 
@@ -144,13 +146,19 @@ class Discovery:
                 raise BrokenFileError("its name does not tell its format: give format=")
             reader = self._connector.reader(name)
             cuts = reader.cuts(part, self._connector.tuning, self._schema)
-            texts = reader.texts(part, self._schema)
+            texts = self._text_bytes(reader, part, name)
         except BrokenFileError as error:
             return {"broken": error.reason, "rows": error.rows}
         content: dict[str, Any] = {"cuts": [[cut.at, cut.end, cut.rows, cut.bytes] for cut in cuts]}
         if cuts and all(cut.counted for cut in cuts):
             content["counted"] = True
         return {**content, "texts": {key: round(value, 1) for key, value in texts.items()}} if texts else content
+
+    def _text_bytes(self, reader: Format, part: Part, name: str) -> Mapping[str, float]:
+        """What texts take up: looked at in files that are large enough for it to matter, and in the first one."""
+        if part.size > _SAMPLED_BYTES or name not in self._texts:
+            self._texts[name] = reader.texts(part, self._schema)
+        return self._texts[name]
 
     def _read_on(self, found: Sorted, entry: dict[str, list[Any]]) -> None:
         """Take the whole lines that were added to known files, and tell of those that are gone."""
@@ -161,7 +169,7 @@ class Discovery:
                 entry["moved"].append([tail.file, file.path, node_of(self._connector.files(), file.path)])
             away = file.path != tail.home and tail.home in begun
             quiet = away and file.time is not None and now - file.time > _QUIET_NS
-            if file.size > tail.known.size:
+            if file.size > tail.known.size and (quiet or file != tail.seen):
                 entry["grown"] += self._added(tail, file, whole=quiet)
             tail.seen = file
         for tail in found.lost:
@@ -215,10 +223,9 @@ class Discovery:
         # A file that grows all the time is told of each time that what was left out has doubled.
         if more < 2 * taken.told:
             return []
-        reason = (
-            f"has grown by {more:,} bytes since it was taken, and they are not read: "
-            "write new data to new files, or give grow=True"
-        )
+        advice = "or give grow=True" if not self._connector.grow else "for it was taken before grow=True was given"
+        reason = f"has grown by {more:,} bytes since it was taken, and they are not read: write new data to new files, "
+        reason += advice
         return [_told(file.path, taken.file, taken.lane, reason, more)]
 
     def _change(self, file: Listed, taken: Taken, *, lines: bool) -> Change | None:

@@ -24,6 +24,7 @@ _BATCH_ROWS: Final = 1 << 19
 _SLICED_ROWS: Final = 1 << 17
 """The same for row groups that are read in several trains: fewer rows are decoded for the next train to find."""
 _SAMPLE_ROWS: Final = 1 << 10
+_SAMPLE_BUFFER: Final = 1 << 16
 _DICTIONARIES: Final = {"PLAIN_DICTIONARY", "RLE_DICTIONARY"}
 
 
@@ -53,7 +54,9 @@ class Parquet:
         with opened(part) as file:
             parquet = _footer(file)
             wanted = [one.name for one in schema if fixed_width(one.type) is None]
-            return _text_bytes(parquet, [name for name in wanted if name in parquet.schema_arrow.names])
+            found = [name for name in wanted if name in parquet.schema_arrow.names]
+            # Not read ahead: a look at the first values needs no whole column.
+            return _text_bytes(pq.ParquetFile(file, pre_buffer=False, buffer_size=_SAMPLE_BUFFER), found)
 
     def read(self, part: Part, schema: pa.Schema, columns: Sequence[str]) -> Iterator[Chunk]:
         with opened(part) as file:
