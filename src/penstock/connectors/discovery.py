@@ -125,19 +125,35 @@ class Discovery:
         connector, name = self._connector, self._connector.format_of(file.path)
         grows = self._grows(file.path)
         part = Part(connector.files(), file.path, file.size, 0, file.size)
-        with open_part(part, exact=not grows and not connector.line_oriented(name, file.path)) as opened:
-            size = complete_bytes(opened, 0, opened.size()) if grows else file.size
-            known = Known(
-                size,
-                None if grows else settled(file.time, time.time_ns()),
-                fingerprint(opened, size),
-                node_of(connector.files(), file.path) if grows else None,
-            )
-        if grows and not size:
-            return None
+        if grows:
+            known = self._whole_lines(file.path)
+            if known is None:
+                return None
+        else:
+            with open_part(part, exact=not connector.line_oriented(name, file.path)) as opened:
+                known = Known(file.size, settled(file.time, time.time_ns()), fingerprint(opened, file.size))
+        size = known.size
         entry = {"path": file.path, "size": size, "lane": connector.lane(file.path), "format": name}
         entry |= {"known": known.document(), **({"roams": True} if grows else {})}
         return {**entry, **self._content(replace(part, size=size, end=size, known=known, roams=grows), name)}
+
+    def _whole_lines(self, path: str, before: Known | None = None, *, unfinished: bool = False) -> Known | None:
+        """A file that grows, up to its last whole line; None if there is none after what was known `before`.
+
+        Also if it is being rotated in this moment: the next look finds it where it then is.
+        """
+        files, begin = self._connector.files(), 0 if before is None else before.size
+        node = node_of(files, path)
+        try:
+            with files.open_input_file(path) as opened:
+                size = opened.size()
+                if before is not None and (size < begin or fingerprint(opened, begin) != before.ends):
+                    return None
+                size = size if unfinished else complete_bytes(opened, begin, size)
+                known = Known(size, None, fingerprint(opened, size), node)
+        except FileNotFoundError:
+            return None
+        return known if size > begin and node_of(files, path) == node else None
 
     def _content(self, part: Part, name: str | None) -> dict[str, Any]:
         """How a file, or what was added to it, is cut; or why it cannot be read."""
@@ -170,7 +186,7 @@ class Discovery:
             away = file.path != tail.home and tail.home in begun
             quiet = away and file.time is not None and now - file.time > _QUIET_NS
             if file.size > tail.known.size and (quiet or file != tail.seen):
-                entry["grown"] += self._added(tail, file, whole=quiet)
+                entry["grown"] += self._added(tail, file, unfinished=quiet)
             tail.seen = file
         for tail in found.lost:
             entry["lost"].append(tail.file)
@@ -181,21 +197,15 @@ class Discovery:
                 )
                 entry["told"].append(_told(tail.path, tail.file, tail.lane, reason, max(0, tail.waiting)))
 
-    def _added(self, tail: Tail, file: Listed, *, whole: bool) -> Iterable[dict[str, Any]]:
-        files, begin = self._connector.files(), tail.known.size
-        try:
-            with files.open_input_file(file.path) as opened:
-                size = opened.size() if whole else complete_bytes(opened, begin, opened.size())
-                known = Known(size, None, fingerprint(opened, size), node_of(files, file.path))
-        except FileNotFoundError:
-            return []  # the next look finds it, or tells that it is gone
-        if size <= begin:
+    def _added(self, tail: Tail, file: Listed, *, unfinished: bool) -> Iterable[dict[str, Any]]:
+        known = self._whole_lines(file.path, tail.known, unfinished=unfinished)
+        if known is None:
             return []
-        part = Part(files, file.path, size, begin, size, known=known, roams=True)
-        content = self._content(part, tail.format)
-        return [
-            {"file": tail.file, "path": file.path, "size": size, "known": known.document(), "roams": True, **content}
-        ]
+        part = Part(
+            self._connector.files(), file.path, known.size, tail.known.size, known.size, known=known, roams=True
+        )
+        grown = {"file": tail.file, "path": file.path, "size": known.size, "known": known.document(), "roams": True}
+        return [{**grown, **self._content(part, tail.format)}]
 
     def _compare(self, file: Listed, taken: Taken, *, fresh: bool) -> Iterable[dict[str, Any]]:
         """What is to be told of a known file; an error if it has changed in a way that it must not."""
