@@ -70,7 +70,7 @@ def test_broken_lines_are_refused_one_by_one(data: Path, drain: Drain, split_byt
         "column 'ts': a text (4) is no int64",
         "column 'ts': a number (5.5) is no int64",
         "column 'k': a number (6) is no string",
-        "is an array, expected an object",
+        "is an array, expected an object: one object to a line is expected, as `jq -c '.[]'` writes them",
         "column 'ts': a number (99999999999999999999) is no int64",
         "is no JSON",
         "is no JSON",

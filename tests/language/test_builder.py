@@ -174,7 +174,8 @@ REFUSALS: list[tuple[str, Callable[[], object], str]] = [
         lambda: stream(on="k"),
         "network 'net', box 'in': 'k' cannot carry progress\n"
         "  expected: an integer, date or timestamp attribute\n  found: k string\n"
-        "  to do: choose another attribute with on=",
+        "  to do: choose another attribute with on=; if its texts are times, give schema= with k as a timestamp, "
+        "and timestamp_formats= where they are not in ISO 8601",
     ),
     (
         "an unknown choice for late tuples",

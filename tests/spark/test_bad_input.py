@@ -220,10 +220,10 @@ def test_a_file_that_vanishes_while_running_stops_the_run_which_can_be_resumed(d
     checkpoint = str(tmp_path / "checkpoint")
     kept = (data / "b.parquet").read_bytes()
     with pytest.raises(pk.WorldError, match=r"b\.parquet is gone") as failure:
-        _network(data).run(checkpoint=checkpoint, train_rows=1, on_batch=lambda _: _unlink(data / "b.parquet"))
+        _network(data).run(checkpoint=checkpoint, train_rows=3, on_batch=lambda _: _unlink(data / "b.parquet"))
     assert "put it back and restart" in str(failure.value)
     (data / "b.parquet").write_bytes(kept)
-    result = _network(data).run(checkpoint=checkpoint, train_rows=1)
+    result = _network(data).run(checkpoint=checkpoint, train_rows=3)
     assert _counted(result) == COUNTED
     _assert_adds_up(result, read=5)
 
@@ -294,7 +294,7 @@ def test_an_output_folder_that_vanishes_while_running_is_an_error_of_its_box(dat
             out.write_text("")
 
     with pytest.raises(pk.WorldError) as failure:
-        net.run(train_rows=1, on_batch=replace_by_a_file)
+        net.run(train_rows=3, on_batch=replace_by_a_file)
     assert str(tmp_path / "out" / "copy") in str(failure.value)
     assert "box 'copy'" in str(failure.value)
 
@@ -357,7 +357,7 @@ def test_late_error_stops_the_run_and_says_what_was_promised(data: Path) -> None
     _parquet(data / "a.parquet", GOOD)
     _parquet(data / "b.parquet", [(3, "a", 1)])
     with pytest.raises(pk.WorldError, match="1 late tuple, and the input was declared with late='error'") as failure:
-        _network(data, late="error").run(train_rows=1)
+        _network(data, late="error").run(train_rows=5)
     text = str(failure.value)
     assert "box 'events'" in text
     assert "ts >= 25 (ordered)" in text
@@ -368,7 +368,7 @@ def test_late_error_stops_the_run_and_says_what_was_promised(data: Path) -> None
 def test_late_tuples_are_set_aside_and_counted(data: Path) -> None:
     _parquet(data / "a.parquet", GOOD)
     _parquet(data / "b.parquet", [(3, "a", 1), (25, "a", 2), (24, "b", 3)])
-    result = _network(data).run(train_rows=1)
+    result = _network(data).run(train_rows=5)
     assert _counted(result) == [*COUNTED[:3], {"ts": 20, "k": "a", "n": 1, "s": 2}, COUNTED[3]]
     assert result.late("events").to_pylist() == [{"ts": 3, "k": "a", "v": 1}, {"ts": 24, "k": "b", "v": 3}]
     _assert_adds_up(result, read=8, late=2)

@@ -10,24 +10,45 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 import pyarrow as pa
 
 from penstock.algebra.rejects import REJECT_SCHEMA
 
-__all__ = ["REJECT_SCHEMA", "Advance", "Chunk", "Connector", "Feed", "Journal", "Limit", "Position", "Split"]
+__all__ = [
+    "REJECT_SCHEMA",
+    "UNLIMITED",
+    "Advance",
+    "Chunk",
+    "Connector",
+    "Feed",
+    "Journal",
+    "Limit",
+    "Position",
+    "Split",
+    "row_bytes",
+]
 
 Position = Mapping[str, Any]
 """How far an input has been read: a JSON document of the connector's own shape."""
 
 
+UNLIMITED: Final = 2**62
+VARIABLE_BYTES: Final = 32  # what a string, a list or a struct is taken to need, where nobody knows better
+
+
 @dataclass(frozen=True)
 class Limit:
-    """How long the next train may be."""
+    """How long the next train may be: in rows, and in bytes of the `columns` that are read, once decoded.
 
-    rows: int
-    bytes: int
+    The number of rows is never exceeded. That of bytes is as good as what is known of texts, before they are read.
+    """
+
+    rows: int = UNLIMITED
+    bytes: int = UNLIMITED
+    columns: tuple[str, ...] | None = None
+    """None stands for all of them."""
 
 
 @dataclass(frozen=True)
@@ -40,6 +61,9 @@ class Advance:
     position: Position
     ended: bool = False
     clock: int | None = None
+    rows: int = 0
+    """What the train takes: exactly, if rows were limited."""
+    bytes: int = 0
 
 
 @dataclass(frozen=True)
@@ -115,3 +139,18 @@ class Connector(Protocol):
 
         The rows of a split come in the same order and cut on every read, whatever columns are asked for.
         """
+
+
+def row_bytes(schema: pa.Schema, columns: Sequence[str] | None, texts: Mapping[str, float] | None = None) -> float:
+    """What a row takes up in some columns, or in all of them; `texts` says what is known of those of no fixed width."""
+    known = texts or {}
+    names = schema.names if columns is None else [name for name in columns if name in schema.names]
+    return max(1.0, sum(known.get(name, fixed_width(schema.field(name).type) or VARIABLE_BYTES) for name in names))
+
+
+def fixed_width(kind: pa.DataType) -> int | None:
+    """The bytes of a value, where all values of a type have as many."""
+    try:
+        return max(1, int(kind.bit_width) // 8)
+    except ValueError:
+        return None

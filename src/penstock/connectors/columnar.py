@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from penstock.connectors.base import Chunk
 from penstock.connectors.fitting import fit_table, one_batch
-from penstock.connectors.formats import Cut, Tuning
+from penstock.connectors.formats import Cut, Part, Reach, Tuning
 from penstock.connectors.rejects import rejects
 
 
@@ -20,9 +20,15 @@ def grouped(rows: Sequence[int], size: int, tuning: Tuning) -> list[Cut]:
         while end < len(rows) and taken + rows[end] <= tuning.rows:
             taken += rows[end]
             end += 1
-        cuts.append(Cut(at, end, taken, size * taken // total))
+        cuts.append(Cut(at, end, taken, size * taken // total, counted=True))
         at = end
     return cuts
+
+
+def counted_reach(part: Part, rows: int, total: int) -> Reach:
+    """How far a train reaches into a part of known length."""
+    left = total - part.first
+    return Reach(None, max(0, left)) if left <= rows else Reach(part.first + rows, rows)
 
 
 def chunk_of(batch: pa.RecordBatch, origin: str, first: int, schema: pa.Schema, columns: Sequence[str]) -> Chunk:

@@ -13,11 +13,12 @@ import pyarrow.compute as pc
 from pyarrow import csv as arrow_csv
 
 from penstock.connectors.base import Chunk
-from penstock.connectors.fitting import cast_rows, shown
-from penstock.connectors.formats import BrokenFileError, Cut, Part, Tuning, first_line
-from penstock.connectors.line_reader import cast_table, read_lines
-from penstock.connectors.multiline import read_records
-from penstock.connectors.text import head, joined, last_line, mark_length, sample, text_cuts
+from penstock.connectors.columnar import counted_reach
+from penstock.connectors.fitting import Spelling, cast_rows, shown
+from penstock.connectors.formats import BrokenFileError, Cut, Part, Reach, Tuning, first_line
+from penstock.connectors.line_reader import cast_table, read_lines, text_bytes
+from penstock.connectors.multiline import read_records, record_count
+from penstock.connectors.text import head, joined, last_line, line_reach, mark_length, sample, text_cuts
 from penstock.errors import QueryError
 
 _WHOLE: Final = 1 << 30  # a block size that no block reaches: a block is parsed as one
@@ -34,6 +35,10 @@ class CsvOptions:
     null_values: tuple[str, ...] = ("",)
     timestamp_formats: tuple[str, ...] = ()
     multiline: bool = False
+
+    @property
+    def spelling(self) -> Spelling:
+        return Spelling(self.timestamp_formats, self.null_values)
 
     def __post_init__(self) -> None:
         if self.delimiter is not None and (len(self.delimiter) != 1 or not self.delimiter.isascii()):
@@ -53,6 +58,15 @@ class Delimited:
         if part.size:
             self._layout(part, schema)
         return text_cuts(part, tuning, whole=self.options.multiline)
+
+    def reach(self, part: Part, rows: int, schema: pa.Schema) -> Reach:
+        names, begin, _ = self._layout(part, schema)
+        if self.options.multiline:
+            return counted_reach(part, rows, record_count(part, names, self._parse_options(part), begin))
+        return line_reach(part, rows, begin, spaces_are_blank=False)
+
+    def texts(self, part: Part, schema: pa.Schema) -> Mapping[str, float]:
+        return text_bytes(self, part, schema)
 
     def discover(self, part: Part) -> pa.Schema:
         text, _, _ = head(part)
@@ -188,12 +202,12 @@ class CsvParser:
         bad.update({int(rows[at]): reason for at, reason in odd.items()})
         kept = np.delete(rows, list(odd)) if odd else rows
         for one in self.schema:
-            for row, reason in misfits(fields.column(one.name), one).items():
+            for row, reason in misfits(fields.column(one.name), one, self.options.spelling).items():
                 bad.setdefault(int(kept[row]), reason)
         return bad
 
     def cast(self, table: pa.Table, schema: pa.Schema) -> tuple[pa.Table, Mapping[int, str]]:
-        return cast_table(table, schema, self.options.timestamp_formats)
+        return cast_table(table, schema, self.options.spelling)
 
     def _read(self, data: pa.Buffer, types: Mapping[str, pa.DataType], layout: arrow_csv.ParseOptions) -> pa.Table:
         return arrow_csv.read_csv(
@@ -223,7 +237,7 @@ def convert_options(options: CsvOptions, types: Mapping[str, pa.DataType]) -> ar
     )
 
 
-def misfits(column: pa.ChunkedArray, one: pa.Field) -> dict[int, str]:
+def misfits(column: pa.ChunkedArray, one: pa.Field, spelling: Spelling) -> dict[int, str]:
     """Fields that do not fit the type of their column; times are left to the cast."""
     texts, bad = cast_rows(column, pa.string())
     found = dict.fromkeys(bad, f"column {one.name!r}: is no UTF-8 text") if not pa.types.is_binary(one.type) else {}
@@ -231,5 +245,6 @@ def misfits(column: pa.ChunkedArray, one: pa.Field) -> dict[int, str]:
         return found
     _, wrong = cast_rows(pc.utf8_trim_whitespace(texts), one.type)
     for row, value in zip(wrong, shown(texts, wrong), strict=True):
-        found.setdefault(row, f"column {one.name!r}: {value} is no {one.type}")
+        advice = spelling.advice(str(texts[row]), one.type)
+        found.setdefault(row, f"column {one.name!r}: {value} is no {one.type}{advice}")
     return found

@@ -8,28 +8,30 @@ of them holds back the low-water mark while another is read to its end.
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final, Literal
 
 import pyarrow as pa
+from pyarrow.fs import FileType
 
 from penstock.algebra.schema import SchemaLike, parse_schema
 from penstock.connectors.arrow_ipc import ArrowIpc
-from penstock.connectors.base import Advance, Chunk, Journal, Limit, Position, Split
+from penstock.connectors.base import Chunk, Journal, Split
 from penstock.connectors.delimited import CsvOptions, Delimited
+from penstock.connectors.file_feed import FilesFeed, FileSplit
 from penstock.connectors.formats import BrokenFileError, Format, Part, Tuning
 from penstock.connectors.json_lines import JsonLines
 from penstock.connectors.parquet import Parquet
 from penstock.connectors.places import Listed, Place, filesystem_of, lane_of, place_of
 from penstock.connectors.rejects import rejected_whole
-from penstock.connectors.text import COMPRESSIONS
+from penstock.connectors.text import COMPRESSIONS, compression_of
 from penstock.errors import InternalError, QueryError, WorldError
 
 Lanes = Literal["folder", "file"]
+Grow = Literal[True, False, "error"]
+"""What happens to lines that are added to a file: they are read, or reported, or an error."""
 
 _SUFFIXES: Final = {
     "parquet": ("parquet", "pq"),
@@ -39,7 +41,6 @@ _SUFFIXES: Final = {
 }
 _FORMAT_OF: Final = {suffix: name for name, suffixes in _SUFFIXES.items() for suffix in suffixes}
 _ONE_LANE: Final = "0"
-_FOOTER_READERS: Final = 8  # files looked into at a time: on an object store a footer is a round trip
 
 
 def format_of(path: str) -> str | None:
@@ -57,20 +58,6 @@ def format_of(path: str) -> str | None:
 
 
 @dataclass(frozen=True)
-class FileSplit(Split):
-    """A part of a file; or a broken one, which is read as a reject."""
-
-    path: str
-    size: int
-    format: str
-    at: int
-    end: int
-    bytes: int
-    file: int
-    broken: str | None = None
-
-
-@dataclass(frozen=True)
 class Files:
     """A declared input of files."""
 
@@ -81,13 +68,14 @@ class Files:
     lanes: Lanes | None
     csv: CsvOptions
     tuning: Tuning
+    grow: Grow = False
 
     @property
     def bounded(self) -> bool:
         return not self.follow
 
     def describe(self) -> str:
-        mode = ", followed" if self.follow else ""
+        mode = ", followed as they grow" if self.grow is True else ", followed" if self.follow else ""
         return f"files {', '.join(self.paths)}{mode}"
 
     def shards(self) -> Sequence[str]:
@@ -128,7 +116,7 @@ class Files:
         feed.recall()
         if self.follow:
             self.listed(must_exist=True)
-        elif not feed.taken and not feed.take():
+        elif not feed.files and not feed.take():
             raise WorldError(
                 f"no file matches {', '.join(self.paths)}",
                 found=f"looked in {', '.join(place.base for place in self.places)}",
@@ -143,9 +131,8 @@ class Files:
             rows = split.rows if split.rows >= 0 else None
             yield rejected_whole(split.path, split.broken, rows, schema, columns)
             return
-        part = self.part(split.path, split.size, split.at, split.end)
         try:
-            yield from self.reader(split.format).read(part, schema, columns)
+            yield from self.reader(split.format).read(self.part_of(split), schema, columns)
         except BrokenFileError as error:
             yield rejected_whole(split.path, error.reason, error.rows, schema, columns)
 
@@ -155,12 +142,33 @@ class Files:
     def part(self, path: str, size: int, at: int, end: int) -> Part:
         return Part(self.files(), path, size, at, end)
 
+    def part_of(self, split: FileSplit) -> Part:
+        return Part(
+            self.files(),
+            split.path,
+            split.size,
+            split.at,
+            split.end,
+            split.first,
+            split.last,
+            split.known,
+            split.roams,
+        )
+
+    def format_of(self, path: str) -> str | None:
+        return self.format or format_of(path)
+
+    def line_oriented(self, format_name: str | None, path: str) -> bool:
+        """Whether a file can be read on when lines are added to it."""
+        plain = format_name in ("csv", "jsonl") and compression_of(path) is None
+        return plain and not (format_name == "csv" and self.csv.multiline)
+
     def reader(self, format_name: str) -> Format:
         readers: dict[str, Format] = {
             "parquet": Parquet(),
             "arrow": ArrowIpc(),
             "csv": Delimited(self.csv),
-            "jsonl": JsonLines(),
+            "jsonl": JsonLines(self.csv.timestamp_formats),
         }
         return readers[format_name]
 
@@ -173,10 +181,15 @@ class Files:
         found: dict[str, Listed] = {}
         for place in self.places:
             there = place.list(self.files())
-            if there is None and must_exist:
+            if there is None and must_exist and not self._may_come(place):
                 raise _missing(place, self.paths)
             found.update((file.path, file) for file in there or [])
         return [found[path] for path in sorted(found)]
+
+    def _may_come(self, place: Place) -> bool:
+        """Whether a file that is not there may come: a log is away for a moment when it is rotated."""
+        folder = place.base.rpartition("/")[0] or "/"
+        return self.grow is True and self.files().get_file_info(folder).type == FileType.Directory
 
     def lane(self, path: str) -> str:
         if self.lanes is None:
@@ -192,101 +205,13 @@ def _missing(place: Place, paths: Sequence[str]) -> WorldError:
     )
 
 
-@dataclass
-class FilesFeed:
-    """The parts of all files known, in order of arrival.
-
-    A position is `{"seq": parts taken, "file": number of the next part's file in the journal, "at": where it starts}`;
-    `seq` alone decides, the others are for people.
-    """
-
-    connector: Files
-    expected: pa.Schema
-    journal: Journal
-    taken: set[str] = field(default_factory=set)
-    parts: list[FileSplit] = field(default_factory=list)
-
-    def recall(self) -> None:
-        for listing in self.journal.entries():
-            self._add(listing["files"])
-
-    def take(self) -> bool:
-        """List the folder, and journal what is new; whether there was any."""
-        listed = self.connector.listed(must_exist=self.connector.follow)
-        new = [file for file in listed if file.path not in self.taken]
-        if not new:
-            return False
-        with ThreadPoolExecutor(min(len(new), _FOOTER_READERS)) as pool:
-            entries = list(pool.map(self._look_into, new))
-        # One entry for the listing, so that a crash leaves all of it or nothing.
-        self.journal.append([{"files": entries}])
-        self._add(entries)
-        return True
-
-    def start(self) -> Position:
-        return self._position(0)
-
-    def advance(self, position: Position, limit: Limit) -> Advance:
-        at, rows, size = position["seq"], 0, 0
-        first = at
-        while True:
-            while at < len(self.parts):
-                rows += max(0, self.parts[at].rows)
-                size += self.parts[at].bytes
-                if at > first and (rows > limit.rows or size > limit.bytes):
-                    return Advance(self._position(at))
-                at += 1
-            if not self.connector.follow or not self.take():
-                return Advance(self._position(at), ended=not self.connector.follow)
-
-    def splits(self, start: Position, end: Position) -> Sequence[Split]:
-        return self.parts[start["seq"] : end["seq"]]
-
-    def close(self) -> None:
-        """Holds no open file."""
-
-    def _position(self, at: int) -> Position:
-        if at < len(self.parts):
-            return {"seq": at, "file": self.parts[at].file, "at": self.parts[at].at}
-        return {"seq": at, "file": len(self.taken), "at": 0}
-
-    def _look_into(self, file: Listed) -> dict[str, Any]:
-        connector = self.connector
-        format_name = connector.format or format_of(file.path)
-        entry = {"path": file.path, "size": file.size, "lane": connector.lane(file.path), "format": format_name}
-        try:
-            if format_name is None:
-                raise BrokenFileError("its name does not tell its format: give format=")
-            part = connector.part(file.path, file.size, 0, file.size)
-            cuts = connector.reader(format_name).cuts(part, connector.tuning, self.expected)
-            return {**entry, "cuts": [[cut.at, cut.end, cut.rows, cut.bytes] for cut in cuts]}
-        except BrokenFileError as error:
-            return {**entry, "broken": error.reason, "rows": error.rows}
-
-    def _add(self, entries: Sequence[Mapping[str, Any]]) -> None:
-        lanes: dict[str, list[dict[str, Any]]] = {}
-        for number, entry in enumerate(entries, len(self.taken)):
-            place = {"path": entry["path"], "size": entry["size"], "format": entry["format"] or "", "file": number}
-            lane = lanes.setdefault(entry["lane"], [])
-            if "broken" in entry:
-                known = -1 if entry["rows"] is None else entry["rows"]
-                lane.append({**place, "at": 0, "end": 0, "rows": known, "bytes": 0, "broken": entry["broken"]})
-            else:
-                for at, end, rows, size in entry["cuts"]:
-                    lane.append({**place, "at": at, "end": end, "rows": rows, "bytes": size})
-        self.taken.update(entry["path"] for entry in entries)
-        for turn in itertools.zip_longest(*lanes.values()):
-            for lane_name, spec in zip(lanes, turn, strict=True):
-                if spec is not None:
-                    self.parts.append(FileSplit(shard=lane_name, seq=len(self.parts), **spec))
-
-
 def files(
     path: str | Sequence[str],
     format: str | None = None,
     *,
     schema: SchemaLike | None = None,
     follow: bool = False,
+    grow: Grow = False,
     lanes: Lanes | None = None,
     delimiter: str | None = None,
     header: bool = True,
@@ -300,8 +225,11 @@ def files(
 
     `path` is a file, a folder (with all below it), a glob, or a list of those; URIs reach other file systems.
     `follow=True` makes a folder that grows an unbounded input: files should be moved there when they are complete.
+    `grow=True` reads on in files of lines that grow, such as logs, also when they are rotated; without it lines that
+    are added to a file are reported in the error stream, and with `grow="error"` they end the run.
     `lanes="folder"` or `"file"` makes each folder or file a shard with its own low-water mark.
-    `delimiter` (a comma, or a tab for .tsv), `header`, `null_values`, `timestamp_formats` and `multiline` are for CSV.
+    `delimiter` (a comma, or a tab for .tsv), `header`, `null_values` and `multiline` are for CSV, and
+    `timestamp_formats` for JSON lines, too.
     """
     paths = (path,) if isinstance(path, str) else tuple(str(one) for one in path)
     if not paths:
@@ -317,13 +245,23 @@ def files(
         )
     if lanes not in (None, "folder", "file"):
         raise QueryError(f"unknown lanes {lanes!r}", expected="'folder', 'file' or None")
+    if grow not in (True, False, "error"):
+        raise QueryError(f"unknown grow {grow!r}", expected="True, False or 'error'")
+    if grow is True and not follow:
+        raise QueryError("grow=True reads on in files that grow, so the input never ends", hint="give follow=True, too")
+    if grow is True and (format in ("parquet", "arrow") or multiline):
+        raise QueryError(
+            "only files of lines can be read on when they grow",
+            expected="CSV without multiline=True, or JSON lines; not compressed",
+            found="multiline=True" if multiline else f"format={format!r}",
+        )
     if split_rows < 1 or split_bytes < 1:
         raise QueryError("a split has at least one row and one byte", found=f"{split_rows=}, {split_bytes=}")
     if format is None and len(paths) == 1 and not place_of(paths[0]).pattern and "." in paths[0].rpartition("/")[2]:
         _tell(paths[0])
     csv = CsvOptions(delimiter, header, tuple(null_values), tuple(timestamp_formats), multiline)
     declared = None if schema is None else parse_schema(schema)
-    return Files(paths, format, declared, follow, lanes, csv, Tuning(split_rows, split_bytes))
+    return Files(paths, format, declared, follow, lanes, csv, Tuning(split_rows, split_bytes), grow)
 
 
 def _tell(path: str) -> None:

@@ -16,6 +16,8 @@ import pyarrow.compute as pc
 
 _FAILURES: Final = (pa.ArrowInvalid, pa.ArrowNotImplementedError)
 _ZONE: Final = r"[T ][0-9]{2}.*([zZ]|[+-][0-9]{2}(:?[0-9]{2})?)$"
+_NULL_TEXTS: Final = frozenset({"na", "n/a", "#n/a", "nan", "null", "nil", "none", "-", "--", "?", "\\n"})
+_EXAMPLE_FORMS: Final = ["%d/%m/%Y %H:%M"]
 _SHOWN: Final = 80  # characters of a value that a reason quotes
 
 
@@ -82,19 +84,35 @@ def to_read(found: pa.Schema, schema: pa.Schema, columns: Iterable[str]) -> list
     ]
 
 
-def fit_table(table: pa.Table, schema: pa.Schema, formats: Sequence[str] = ()) -> tuple[pa.Table, list[Misfit]]:
-    """The columns of `schema` that `table` has, cast safely; rows that do not fit are left out and told.
+@dataclass(frozen=True)
+class Spelling:
+    """How values are written in a text file: how times are, besides ISO 8601, and what means NULL."""
 
-    `formats` are further ways in which times may be written, besides ISO 8601.
-    """
+    times: Sequence[str] = ()
+    nulls: Sequence[str] | None = None
+    """None where a format has a NULL of its own."""
+
+    def advice(self, value: str, kind: pa.DataType) -> str:
+        """Which option would read a value that does not fit, for the end of the reason."""
+        if self.nulls is not None and value.strip().lower() in _NULL_TEXTS:
+            return f": null_values={[*self.nulls, value.strip()]} reads it as NULL"
+        if pa.types.is_timestamp(kind) and any(one.isdigit() for one in value):
+            return f": other forms than ISO 8601 are given in timestamp_formats=, such as {_EXAMPLE_FORMS}"
+        return ""
+
+
+def fit_table(table: pa.Table, schema: pa.Schema, spelling: Spelling | None = None) -> tuple[pa.Table, list[Misfit]]:
+    """The columns of `schema` that `table` has, cast safely; rows that do not fit are left out and told."""
     fields = [field for field in schema if field.name in table.column_names]
     fitted, reasons = [], dict[int, str]()
     for field in fields:
         column = table.column(field.name)
         if not column.type.equals(field.type):
-            column, bad = cast_rows(column, field.type, formats)
+            column, bad = cast_rows(column, field.type, () if spelling is None else spelling.times)
             for row, value in zip(bad, shown(table.column(field.name), bad), strict=True):
-                reasons.setdefault(row, f"column {field.name!r}: {value} is no {field.type}")
+                reason = f"column {field.name!r}: {value} is no {field.type}"
+                advice = "" if spelling is None else spelling.advice(str(table.column(field.name)[row]), field.type)
+                reasons.setdefault(row, reason + advice)
         fitted.append(column)
     if not fitted:
         return table.select([]), []

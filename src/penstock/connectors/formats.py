@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -10,6 +10,7 @@ from typing import Any, Protocol
 import pyarrow as pa
 
 from penstock.connectors.base import Chunk
+from penstock.connectors.known import Change, Known, change_of, changed, rotated_to
 from penstock.errors import WorldError
 
 
@@ -29,6 +30,8 @@ class Cut:
     end: int
     rows: int
     bytes: int
+    counted: bool = False
+    """Whether `rows` is exact; an estimate otherwise."""
 
 
 @dataclass(frozen=True)
@@ -40,6 +43,25 @@ class Part:
     size: int
     at: int
     end: int
+    first: int = 0
+    """The place in the cut at which a train begins: its row; in text its byte, in compressed text that of the text."""
+    last: int | None = None
+    """The place before which a train ends; None for the end of the cut."""
+    known: Known | None = None
+    roams: bool = False
+    """Whether the file may have been renamed since, as logs are that rotate."""
+
+    @property
+    def sliced(self) -> bool:
+        return self.first > 0 or self.last is not None
+
+
+@dataclass(frozen=True)
+class Reach:
+    """How far a train of some rows reaches into a part: the place where it ends, None for the part's end."""
+
+    place: int | None
+    rows: int
 
 
 class BrokenFileError(Exception):
@@ -57,6 +79,12 @@ class Format(Protocol):
     def cuts(self, part: Part, tuning: Tuning, schema: pa.Schema) -> list[Cut]:
         """Cut a file on the driver; raises BrokenFileError, also when no row of it can fit the schema."""
 
+    def reach(self, part: Part, rows: int, schema: pa.Schema) -> Reach:
+        """Where a train of at most so many rows ends that begins at `part.first`; for parts that are not counted."""
+
+    def texts(self, part: Part, schema: pa.Schema) -> Mapping[str, float]:
+        """What a value takes up, about, in columns of no fixed width."""
+
     def discover(self, part: Part) -> pa.Schema:
         """The schema that a file shows; raises BrokenFileError."""
 
@@ -66,23 +94,11 @@ class Format(Protocol):
 
 @contextmanager
 def opened(part: Part, *, exact: bool = True) -> Iterator[Any]:
-    """The open file; `exact` refuses one whose size is not the recorded one.
+    """The open file; refuses one that is not what was taken, but for lines added to it if it need not be `exact`.
 
     Problems of the world end the run, which can be resumed; problems of the content are rejects.
     """
-    try:
-        file = part.files.open_input_file(part.path)
-    except OSError as error:
-        raise _unavailable(part, error) from error
-    with file:
-        size = file.size()
-        if size < part.size or (exact and size != part.size):
-            raise WorldError(
-                f"the file {part.path} has changed since it was taken into the input",
-                expected=f"{part.size} bytes",
-                found=f"{size} bytes",
-                hint="put the file back as it was and restart; write new data to new files",
-            )
+    with open_part(part, exact=exact) as file:
         try:
             yield file
         except OSError as error:
@@ -90,6 +106,39 @@ def opened(part: Part, *, exact: bool = True) -> Iterator[Any]:
             if error.errno is not None:
                 raise _unavailable(part, error) from error
             raise BrokenFileError(first_line(error)) from error
+
+
+def open_part(part: Part, *, exact: bool = True) -> Any:
+    """The file of a part, wherever it is now; refused if it is not what was taken."""
+    try:
+        return _verified(part, part.path, exact=exact)
+    except WorldError:
+        moved = rotated_to(part.files, part.path, part.known) if part.roams and part.known is not None else None
+        if moved is None:
+            raise
+        return _verified(part, moved, exact=exact)
+
+
+def _verified(part: Part, path: str, *, exact: bool) -> Any:
+    try:
+        file = part.files.open_input_file(path)
+    except OSError as error:
+        raise _unavailable(part, error) from error
+    try:
+        if part.known is not None:
+            time = part.files.get_file_info(path).mtime_ns
+            change = change_of(file, part.known, time, may_grow=not exact or part.roams)
+        else:
+            size = file.size()
+            fits = size == part.size or (size > part.size and not exact)
+            change = None if fits else Change(f"{size:,} bytes")
+        if change is not None:
+            raise changed(path, part.size, change)
+        file.seek(0)
+    except BaseException:
+        file.close()
+        raise
+    return file
 
 
 def first_line(error: BaseException) -> str:

@@ -24,7 +24,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from penstock.algebra.ticks import Duration, duration_ticks
-from penstock.connectors.base import Advance, Chunk, Journal, Limit, Position, Split
+from penstock.connectors.base import Advance, Chunk, Journal, Limit, Position, Split, row_bytes
 from penstock.connectors.lulls import Lulls, lulls_of
 from penstock.errors import InternalError, QueryError
 
@@ -37,7 +37,6 @@ _SPLIT_ROWS: Final = 1 << 19
 _CHUNK_BLOCKS: Final = 4
 _DEFAULT_START: Final = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
 _ONE_LINK: Final = "0"
-_ROW_BYTES: Final = 36  # the columns of a packet, for limits in bytes
 _SOURCES_NET: Final = 0x0A000000  # 10.0.0.0
 _DESTINATIONS_NET: Final = 0xC0A80000  # 192.168.0.0
 _WELL_KNOWN_PORTS: Final = np.array([80, 443, 53, 22, 25, 123, 8080, 5060], np.int32)
@@ -224,12 +223,17 @@ class GeneratorFeed:
         clock0 = position["clock0"]
         if clock0 is None:
             clock0 = time.time_ns() // 1000 if self.generator.realtime else 0
-        rows = max(1, min(limit.rows, limit.bytes // _ROW_BYTES))
+        width = row_bytes(self.generator.schema(), limit.columns)
+        rows = max(1, min(limit.rows, int(limit.bytes / width)))
         horizon = time.time_ns() // 1000 - clock0 if self.generator.realtime else None
-        elapsed = self._elapsed(at, rows, horizon)
-        at = {link.name: max(at[link.name], link.count_until(elapsed)) for link in links}
+        elapsed, left = self._elapsed(at, rows, horizon), rows
+        for link in links:
+            # Several links, or several tuples of one, may be due in the same moment: some of them come a train later.
+            due = min(left, max(0, link.count_until(elapsed) - at[link.name]))
+            at[link.name], left = at[link.name] + due, left - due
         ended = self.generator.bounded and all(at[link.name] == link.rows for link in links)
-        return Advance({"at": at, "clock0": clock0}, ended=ended)
+        taken = rows - left
+        return Advance({"at": at, "clock0": clock0}, ended=ended, rows=taken, bytes=int(taken * width))
 
     def _elapsed(self, at: Mapping[str, int], rows: int, horizon: int | None) -> int:
         """The moment up to which links deliver in step, so that together they make about `rows` tuples."""

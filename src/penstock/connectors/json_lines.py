@@ -14,15 +14,26 @@ import pyarrow.compute as pc
 from pyarrow import json as arrow_json
 
 from penstock.connectors.base import Chunk
-from penstock.connectors.fitting import cast_rows
-from penstock.connectors.formats import BrokenFileError, Cut, Part, Tuning, first_line
-from penstock.connectors.line_reader import cast_table, read_lines
-from penstock.connectors.text import Block, check_utf8, head, last_line, lines_of, mark_length, sample, text_cuts
+from penstock.connectors.fitting import Spelling, cast_rows
+from penstock.connectors.formats import BrokenFileError, Cut, Part, Reach, Tuning, first_line
+from penstock.connectors.line_reader import cast_table, read_lines, text_bytes
+from penstock.connectors.text import (
+    Block,
+    check_utf8,
+    head,
+    last_line,
+    line_reach,
+    lines_of,
+    mark_length,
+    sample,
+    text_cuts,
+)
 
 if TYPE_CHECKING:
     import duckdb
 
 _WHOLE: Final = 1 << 30
+_LINES: Final = "one object to a line is expected, as `jq -c '.[]'` writes them"
 _SHOWN: Final = 80  # characters of a value that a reason quotes
 _NUMBERS: Final = ("BIGINT", "UBIGINT", "HUGEINT", "UHUGEINT", "DOUBLE", "DECIMAL")
 
@@ -31,12 +42,25 @@ _NUMBERS: Final = ("BIGINT", "UBIGINT", "HUGEINT", "UHUGEINT", "DOUBLE", "DECIMA
 class JsonLines:
     """The JSON lines format."""
 
+    timestamp_formats: tuple[str, ...] = ()
+
     def cuts(self, part: Part, tuning: Tuning, schema: pa.Schema) -> list[Cut]:
+        if part.at == 0 and _spread_array(head(part)[0]):
+            raise BrokenFileError(f"is a JSON array: {_LINES}")
         return text_cuts(part, tuning, whole=False)
 
+    def reach(self, part: Part, rows: int, schema: pa.Schema) -> Reach:
+        return line_reach(part, rows, mark_length(part), spaces_are_blank=True)
+
+    def texts(self, part: Part, schema: pa.Schema) -> Mapping[str, float]:
+        return text_bytes(self, part, schema)
+
     def discover(self, part: Part) -> pa.Schema:
-        if not head(part)[0]:
+        first = head(part)[0].strip()
+        if not first:
             raise BrokenFileError("is empty, so it shows no schema")
+        if first.startswith("["):
+            raise BrokenFileError(f"is a JSON array: {_LINES}")
         try:
             table = arrow_json.read_json(
                 pa.BufferReader(sample(part)[mark_length(part) :]),
@@ -47,7 +71,13 @@ class JsonLines:
         return pa.schema([pa.field(one.name, _guessed(one.type)) for one in table.schema])
 
     def read(self, part: Part, schema: pa.Schema, columns: Sequence[str]) -> Iterator[Chunk]:
-        return read_lines(part, JsonParser(schema), schema, columns, mark_length(part), 0)
+        return read_lines(part, JsonParser(schema, self.timestamp_formats), schema, columns, mark_length(part), 0)
+
+
+def _spread_array(line: str) -> bool:
+    """Whether a first line begins an array that goes on in the next ones: then none of them is a record."""
+    text = line.strip()
+    return text.startswith("[") and not text.endswith("]")
 
 
 def _guessed(kind: pa.DataType) -> pa.DataType:
@@ -61,6 +91,7 @@ class JsonParser:
     """Parses lines with the schema's types; times come as text and are cast with care."""
 
     schema: pa.Schema
+    timestamp_formats: tuple[str, ...] = ()
 
     @property
     def spaces_are_blank(self) -> bool:
@@ -83,7 +114,7 @@ class JsonParser:
         return table.select(self.schema.names)
 
     def cast(self, table: pa.Table, schema: pa.Schema) -> tuple[pa.Table, Mapping[int, str]]:
-        return cast_table(table, schema)
+        return cast_table(table, schema, Spelling(self.timestamp_formats))
 
     def suspects(self, texts: pa.Array) -> Mapping[int, str]:
         good_text = _utf8(texts)
@@ -104,7 +135,8 @@ class JsonParser:
         whole = _array(kinds.column("whole"))
         odd = _rows_where(pc.invert(pc.fill_null(pc.equal(whole, "OBJECT"), False)))
         for row, shape in zip(odd, whole.take(pa.array(odd, pa.int64())).to_pylist(), strict=True):
-            bad[int(rows[row])] = "is no JSON" if shape is None else f"is {_called(shape)}, expected an object"
+            odd_shape = "is no JSON" if shape is None else f"is {_called(shape)}, expected an object"
+            bad[int(rows[row])] = f"{odd_shape}: {_LINES}" if shape == "ARRAY" else odd_shape
         for at, one in enumerate(self.schema):
             for row, reason in _wrong(one, _array(kinds.column(f"k{at}")), _array(kinds.column(f"v{at}"))).items():
                 bad.setdefault(int(rows[row]), reason)

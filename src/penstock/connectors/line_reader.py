@@ -6,18 +6,31 @@ Both end in the same parser, so whether a line is accepted does not depend on it
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Final, Protocol
 
 import numpy as np
 import pyarrow as pa
 
-from penstock.connectors.base import Chunk
-from penstock.connectors.fitting import fit_table, one_batch
-from penstock.connectors.formats import BrokenFileError, Part, first_line
+from penstock.connectors.base import Chunk, fixed_width
+from penstock.connectors.fitting import Spelling, fit_table, one_batch
+from penstock.connectors.formats import BrokenFileError, Format, Part, first_line
 from penstock.connectors.rejects import rejected_whole, rejects
-from penstock.connectors.text import Block, Lines, blocks, count_lines, first_line_number, joined, line_starts, lines_of
+from penstock.connectors.text import (
+    Block,
+    Lines,
+    blocks,
+    compression_of,
+    count_lines,
+    first_line_number,
+    joined,
+    line_starts,
+    lines_of,
+)
 
 _RECORD_CHARACTERS: Final = 10_000  # how much of a broken line the error stream keeps
+_SAMPLE_BYTES: Final = 1 << 16
+_SAMPLE_ROWS: Final = 500
 
 
 class LineParser(Protocol):
@@ -47,6 +60,21 @@ def read_lines(
     except BrokenFileError as error:
         # What could be decompressed has been read; only the rest is lost.
         yield rejected_whole(part.path, error.reason, error.rows, schema, columns)
+
+
+def text_bytes(reader: Format, part: Part, schema: pa.Schema) -> Mapping[str, float]:
+    """What a value takes up in the columns whose values have no fixed width: by the first lines of a file."""
+    names = [one.name for one in schema if fixed_width(one.type) is None]
+    if not names or not part.size:
+        return {}
+    if compression_of(part.path):
+        sample = replace(part, last=reader.reach(part, _SAMPLE_ROWS, schema).place)
+    else:
+        sample = replace(part, at=0, end=min(part.size, _SAMPLE_BYTES))
+    first = next(iter(reader.read(sample, schema, names)), None)
+    if first is None or not first.tuples.num_rows:
+        return {}
+    return {name: first.tuples.column(name).nbytes / first.tuples.num_rows for name in names}
 
 
 def _chunk(part: Part, block: Block, parser: LineParser, schema: pa.Schema, columns: Sequence[str]) -> Chunk:
@@ -124,7 +152,7 @@ def _halve(
     return [*_halve(texts, rows[:half], parse, bad), *_halve(texts, rows[half:], parse, bad)]
 
 
-def cast_table(table: pa.Table, schema: pa.Schema, formats: Sequence[str] = ()) -> tuple[pa.Table, Mapping[int, str]]:
+def cast_table(table: pa.Table, schema: pa.Schema, spelling: Spelling) -> tuple[pa.Table, Mapping[int, str]]:
     """The cast that text formats share."""
-    fitted, misfits = fit_table(table, schema, formats)
+    fitted, misfits = fit_table(table, schema, spelling)
     return fitted, {misfit.row: misfit.reason for misfit in misfits}

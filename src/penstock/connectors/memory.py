@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from penstock.algebra.schema import SchemaLike, parse_schema, plain_schema
 from penstock.algebra.ticks import can_progress, tick_of
-from penstock.connectors.base import Advance, Chunk, Journal, Limit, Position, Split
+from penstock.connectors.base import Advance, Chunk, Journal, Limit, Position, Split, fixed_width, row_bytes
 from penstock.connectors.fitting import Misfit, fit_table, one_batch
 from penstock.connectors.rejects import rejects
 from penstock.errors import InternalError, QueryError
@@ -210,10 +210,20 @@ class MemoryFeed:
         return {"at": 0}
 
     def advance(self, position: Position, limit: Limit) -> Advance:
-        # The cut into trains is part of the script, so `limit` has no say in it.
-        total = len(self.connector.elements)
-        at = min(total, position["at"] + (self.connector.train or total))
-        return Advance({"at": at}, ended=at == total, clock=self._clock(at))
+        total, width = len(self.connector.elements), self._row_bytes(limit)
+        # A script that has a cut into trains of its own keeps it, so `limit` has no say in it.
+        train = self.connector.train or max(1, min(limit.rows, int(limit.bytes / width)))
+        at = min(total, position["at"] + train)
+        taken = at - position["at"]
+        clock = self._clock(at)
+        return Advance({"at": at}, ended=at == total, clock=clock, rows=taken, bytes=int(taken * width))
+
+    def _row_bytes(self, limit: Limit) -> float:
+        elements, schema, texts = self.connector.elements, self.connector.declared, dict[str, float]()
+        if isinstance(elements, pa.Table) and len(elements):
+            names = [one.name for one in schema if fixed_width(one.type) is None]
+            texts = {name: elements.column(name).nbytes / len(elements) for name in names}
+        return row_bytes(schema, limit.columns, texts)
 
     def _clock(self, before: int) -> int | None:
         """The last reading that the script has given up to a position."""
@@ -244,7 +254,7 @@ def memory(
 ) -> Memory:
     """A scripted, bounded input: rows as tuples or dicts in schema order, `punctuation(...)` and `clock(...)` elements.
 
-    `train=n` delivers n elements to a train and one train a batch; without it all elements are one train.
+    `train=n` delivers n elements to a train and one train a batch; without it a train is as long as the run allows.
     """
     if isinstance(elements, pa.Table):
         # Every value has one in the plain layout, and Arrow cannot filter them all as they are.

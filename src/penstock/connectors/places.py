@@ -41,6 +41,8 @@ class Listed:
 
     path: str
     size: int
+    time: int | None = None
+    """When it was last modified, in nanoseconds."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +62,7 @@ class Place:
             kind = files.get_file_info(self.base).type
             if kind == fs.FileType.File:
                 info = files.get_file_info(self.base)
-                return [Listed(info.path, info.size)]
+                return [Listed(info.path, info.size, info.mtime_ns)]
             if kind == fs.FileType.NotFound:
                 return None
             listing = files.get_file_info(fs.FileSelector(self.base, recursive=self.deep, allow_not_found=False))
@@ -74,7 +76,7 @@ class Place:
             ) from error
         matches = re.compile(self.pattern).fullmatch if self.pattern else None
         return [
-            Listed(info.path, info.size)
+            Listed(info.path, info.size, info.mtime_ns)
             for info in listing
             if info.type == fs.FileType.File
             and (matches is None or matches(info.path))

@@ -1,26 +1,30 @@
 """Text files as blocks of whole lines: byte ranges of plain files, streams of compressed ones.
 
-A line belongs to the part in which its first byte lies, so parts can be cut by arithmetic alone and read apart.
+A line belongs to the part in which its first byte lies, so parts can be cut by arithmetic alone and read apart. A train
+may begin and end at any line start: its places are bytes, in a compressed file those of the text.
 """
 
 from __future__ import annotations
 
 import itertools
 import lzma
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Generator, Hashable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.connectors.formats import BrokenFileError, Cut, Part, Tuning, first_line, opened
+from penstock.connectors.cursors import keep, part_key, resume
+from penstock.connectors.formats import BrokenFileError, Cut, Part, Reach, Tuning, first_line, open_part, opened
 
 COMPRESSIONS: Final = {"gz": "gzip", "zst": "zstd", "bz2": "bz2", "xz": "xz"}
 """Suffixes of compressed text, and what Arrow calls the codec."""
 
 _BLOCK_BYTES: Final = 8 << 20  # some 100,000 lines: parsers are at full speed, and a chunk is a good train
+_REACH_BYTES: Final = 1 << 20  # what is read at a time to count lines: little is read in vain, and it stays in cache
 _PROBE_BYTES: Final = 1 << 16
 _EXPANSION: Final = 5  # bytes of text in a compressed byte, for estimates
 _LINE_BYTES: Final = 64  # bytes in a line, for estimates
@@ -28,6 +32,12 @@ _COUNTED_BYTES: Final = 256 << 20  # how far back lines are counted to tell a li
 _BOM: Final = b"\xef\xbb\xbf"
 _NEWLINE: Final = 10
 _RETURN: Final = 13
+_SPACES: Final = np.frombuffer(b" \t\r\n\f", np.uint8)
+
+
+_KEPT_COUNTS: Final = 16
+_counted: dict[Hashable, tuple[int, int]] = {}
+"""For some files: a line start, and the lines before it."""
 
 
 @dataclass(frozen=True)
@@ -55,33 +65,137 @@ def compression_of(path: str) -> str | None:
 
 def text_cuts(part: Part, tuning: Tuning, *, whole: bool) -> list[Cut]:
     """Byte ranges of about `tuning.bytes`; one part if the file is compressed or must be read `whole`."""
-    if part.size == 0:
+    if part.size == part.at:
         return []
     if whole or compression_of(part.path):
         text = part.size * (_EXPANSION if compression_of(part.path) else 1)
         return [Cut(0, part.size, max(1, text // _LINE_BYTES), part.size)]
-    edges = [*range(0, part.size, tuning.bytes), part.size]
-    return [Cut(low, high, max(1, (high - low) // _LINE_BYTES), high - low) for low, high in itertools.pairwise(edges)]
+    edges = [*range(part.at, part.size, tuning.bytes), part.size]
+    line = _line_bytes(part)
+    return [Cut(low, high, max(1, (high - low) // line), high - low) for low, high in itertools.pairwise(edges)]
 
 
-def blocks(part: Part, begin: int = 0, lines_before: int = 0) -> Iterator[Block]:
-    """The lines of a part from byte `begin` of the text on (a line start, with `lines_before` lines before it)."""
+def _line_bytes(part: Part) -> int:
+    """How long a line is: by the first ones."""
     with opened(part, exact=False) as file:
-        if compression_of(part.path):
-            yield from _whole_lines(_text_stream(file, part), begin, None, lines_before + 1)
-            return
-        limit = part.size
+        data: bytes = file.read_at(min(_PROBE_BYTES, part.size), 0)
+    return max(1, len(data) // max(1, data.count(b"\n")))
+
+
+def blocks(
+    part: Part, begin: int = 0, lines_before: int = 0, *, size: int = _BLOCK_BYTES, purpose: str = "read"
+) -> Iterator[Block]:
+    """The lines of a part from byte `begin` of the text on (a line start, with `lines_before` lines before it).
+
+    Who reads a compressed file for a `purpose` finds the reader that was last used for it.
+    """
+    if compression_of(part.path):
+        yield from _decompressed(part, begin, lines_before, size, purpose)
+        return
+    with opened(part, exact=False) as file:
+        at, end = max(part.at, part.first), part.end if part.last is None else part.last
         start, line = begin, lines_before + 1
-        if part.at > begin:
-            start, line = _line_start(file, part.at, limit), 0
-        if start < part.end:
+        if at > begin:
+            start, line = _line_start(file, at, part.size), 0
+        if start < end:
             file.seek(start)
-            yield from _whole_lines(_limited(file, start, limit), start, part.end, line or None, at=start)
+            yield from _whole_lines(_limited(file, start, part.size, size), start, end, line or None, size)
 
 
-def _limited(file: Any, start: int, limit: int) -> Iterator[bytes]:
+def _decompressed(part: Part, begin: int, lines_before: int, size: int, purpose: str) -> Iterator[Block]:
+    def start() -> TextCursor:
+        file = open_part(part)
+        cursor = TextCursor(_text_stream(file, part), begin, lines_before + 1)
+        cursor.owned.callback(file.close)
+        return cursor
+
+    first, key = max(begin, part.first), part_key(part, purpose)
+    cursor = resume(key, first, start)
+    try:
+        yield from cursor.take(first, part.last, size)
+    except Exception:
+        cursor.close()
+        raise
+    finally:
+        keep(key, cursor)
+
+
+@dataclass
+class TextCursor:
+    """The text of a compressed file, which can only be read on; its place is a byte of the text."""
+
+    stream: Iterator[bytes]
+    begin: int
+    line: int
+    """The number of the first line after `begin`, and after what was read."""
+    place: int = 0
+    held: bytes = b""
+    failed: BrokenFileError | None = None
+    owned: ExitStack = field(default_factory=ExitStack)
+
+    def take(self, first: int, last: int | None, size: int) -> Iterator[Block]:
+        """Whole lines of `[first, last)`, both of which are line starts."""
+        while True:
+            ended = self._fill(size, last)
+            if self.place < first:
+                skipped = min(first - self.place, len(self.held))
+                self.line += self.held.count(b"\n", min(max(0, self.begin - self.place), skipped), skipped)
+                self._drop(skipped)
+                if not ended:
+                    continue
+            stop = len(self.held) if ended else self.held.rfind(b"\n") + 1
+            stop = stop if last is None else min(stop, last - self.place)
+            if stop > 0:
+                data = self.held[:stop]
+                yield Block(pa.py_buffer(data), self.place, self.line)
+                self.line += data.count(b"\n")
+                self._drop(stop)
+            elif not ended:
+                size *= 2  # a line that is longer
+            if last is not None and self.place >= last:
+                return
+            if ended:
+                if self.failed is not None:
+                    raise self.failed
+                return
+
+    def _fill(self, size: int, last: int | None) -> bool:
+        """Hold a block, or what there is up to a place; whether the text has ended before that."""
+        while len(self.held) < size and (last is None or self.place + len(self.held) < last):
+            try:
+                data = next(self.stream, None) if self.failed is None else None
+            except BrokenFileError as error:
+                self.failed, data = error, None
+            if data is None:
+                return True
+            self.held += data
+        return False
+
+    def _drop(self, count: int) -> None:
+        self.place, self.held = self.place + count, self.held[count:]
+
+    def close(self) -> None:
+        self.owned.close()
+
+
+def line_reach(part: Part, rows: int, begin: int, *, spaces_are_blank: bool) -> Reach:
+    """Where the lines of a train end that begins at `part.first`: lines that are not blank are counted."""
+    taken, size = 0, min(_REACH_BYTES, max(_PROBE_BYTES, rows * _LINE_BYTES))
+    try:
+        for block in blocks(replace(part, last=None), begin, 0, size=size, purpose="reach"):
+            data, offsets = line_starts(block)
+            filled = np.flatnonzero(~_blank(block, data, offsets, spaces_are_blank=spaces_are_blank))
+            if taken + len(filled) > rows:
+                return Reach(block.byte + int(offsets[filled[rows - taken]]), rows)
+            taken += len(filled)
+    except BrokenFileError:
+        pass  # whoever reads the part tells
+    return Reach(None, taken)
+
+
+def _limited(file: Any, start: int, limit: int, size: int = _BLOCK_BYTES) -> Iterator[bytes]:
     while start < limit:
-        data: bytes = file.read(min(_BLOCK_BYTES, limit - start))
+        data: bytes = file.read(min(size, limit - start))
         if not data:
             return
         start += len(data)
@@ -101,24 +215,19 @@ def _line_start(file: Any, at: int, limit: int) -> int:
     return limit
 
 
-def _whole_lines(
-    stream: Iterator[bytes], begin: int, end: int | None, line: int | None, *, at: int = 0
-) -> Iterator[Block]:
-    """Cut a stream that starts at byte `at` into blocks of lines that start in `[begin, end)`."""
+def _whole_lines(stream: Iterator[bytes], at: int, end: int, line: int | None, size: int) -> Iterator[Block]:
+    """Cut a stream that starts at byte `at`, a line start, into blocks of lines that start before `end`."""
     held = b""
     for data in stream:
-        if at < begin:
-            skipped = min(begin - at, len(data))
-            at, data = at + skipped, data[skipped:]
         held += data
-        if end is not None and at + len(held) >= end:
+        if at + len(held) >= end:
             # The line that holds the last byte of the part is its last one.
             stop = held.find(b"\n", max(0, end - 1 - at))
             if stop >= 0:
                 yield Block(pa.py_buffer(held[: stop + 1]), at, line)
                 return
         whole = held.rfind(b"\n") + 1
-        if whole and (end is None or at + len(held) < end) and len(held) >= _BLOCK_BYTES:
+        if whole and at + len(held) < end and len(held) >= size:
             yield Block(pa.py_buffer(held[:whole]), at, line)
             if line is not None:
                 line += held.count(b"\n", 0, whole)
@@ -127,14 +236,15 @@ def _whole_lines(
         yield Block(pa.py_buffer(held), at, line)
 
 
-def _text_stream(file: Any, part: Part) -> Iterator[bytes]:
+def _text_stream(file: Any, part: Part, size: int = _BLOCK_BYTES) -> Iterator[bytes]:
     codec = compression_of(part.path)
     try:
         if codec is None:
-            yield from _limited(file, 0, part.size)
+            file.seek(0)
+            yield from _limited(file, 0, part.size, size)
             return
         stream = lzma.open(file) if codec == "xz" else pa.CompressedInputStream(file, codec)  # noqa: SIM115
-        while data := stream.read(_BLOCK_BYTES):
+        while data := stream.read(size):
             yield data
     except (lzma.LZMAError, EOFError, pa.ArrowException, OSError) as error:
         if isinstance(error, OSError) and error.errno is not None:
@@ -145,7 +255,7 @@ def _text_stream(file: Any, part: Part) -> Iterator[bytes]:
 def head(part: Part) -> tuple[str, int, int]:
     """The first line that is not blank, where the text after it begins, and how many lines that skips."""
     with opened(part, exact=False) as file:
-        held, stream = b"", _text_stream(file, part)
+        held, stream = b"", _text_stream(file, part, _PROBE_BYTES)
         for data in stream:
             held += data
             start = len(_BOM) if held.startswith(_BOM) else 0
@@ -161,7 +271,7 @@ def head(part: Part) -> tuple[str, int, int]:
 def mark_length(part: Part) -> int:
     """The length of the byte order mark that the text begins with, if any."""
     with opened(part, exact=False) as file:
-        first = next(_text_stream(file, part), b"")
+        first = next(_text_stream(file, part, _PROBE_BYTES), b"")
     return len(_BOM) if first.startswith(_BOM) else 0
 
 
@@ -172,7 +282,7 @@ def sample(part: Part) -> bytes:
     return first[: first.rfind(b"\n") + 1] or first
 
 
-def full_text(part: Part) -> Iterator[bytes]:
+def full_text(part: Part) -> Generator[bytes]:
     """The whole text, piece by piece."""
     with opened(part, exact=False) as file:
         yield from _text_stream(file, part)
@@ -181,20 +291,15 @@ def full_text(part: Part) -> Iterator[bytes]:
 def lines_of(block: Block, *, spaces_are_blank: bool = False) -> Lines:
     """The lines of a block that are not blank, without copying it."""
     data, offsets = line_starts(block)
-    texts = pa.Array.from_buffers(
-        pa.large_binary(), len(offsets) - 1, [None, pa.py_buffer(offsets.astype(np.int64)), block.data]
-    )
-    blank = _blank(data, offsets)
-    if spaces_are_blank:
-        blank |= ~pc.match_substring_regex(texts, r"\S").to_numpy(zero_copy_only=False)
-    numbers = np.flatnonzero(~blank)
-    return Lines(texts.filter(pa.array(~blank)) if blank.any() else texts, numbers)
+    blank = _blank(block, data, offsets, spaces_are_blank=spaces_are_blank)
+    texts = _texts(block, offsets)
+    return Lines(texts.filter(pa.array(~blank)) if blank.any() else texts, np.flatnonzero(~blank))
 
 
 def count_lines(block: Block) -> int:
     """How many lines of a block are not blank."""
     data, offsets = line_starts(block)
-    return len(offsets) - 1 - int(np.count_nonzero(_blank(data, offsets)))
+    return len(offsets) - 1 - int(np.count_nonzero(_blank(block, data, offsets, spaces_are_blank=False)))
 
 
 def line_starts(block: Block) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
@@ -206,11 +311,39 @@ def line_starts(block: Block) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any
     return data, np.concatenate([[0], ends])
 
 
-def _blank(data: np.ndarray[Any, Any], offsets: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    starts, lengths = offsets[:-1], np.diff(offsets)
-    first = data[np.minimum(starts, len(data) - 1)]
+def _texts(block: Block, offsets: np.ndarray[Any, Any]) -> pa.Array:
+    ends = pa.py_buffer(offsets.astype(np.int64))
+    return pa.Array.from_buffers(pa.large_binary(), len(offsets) - 1, [None, ends, block.data])
+
+
+def _blank(
+    block: Block, data: np.ndarray[Any, Any], offsets: np.ndarray[Any, Any], *, spaces_are_blank: bool
+) -> np.ndarray[Any, Any]:
+    """Which lines are no records."""
+    first = data[np.minimum(offsets[:-1], len(data) - 1)]
+    if not (first <= _SPACES.max()).any():
+        return np.zeros(len(first), bool)  # as in most files
+    lengths = np.diff(offsets)
     only_end = (lengths == 1) & ((first == _NEWLINE) | (first == _RETURN))
-    return np.asarray(only_end | ((lengths == 2) & (first == _RETURN) & (data[offsets[1:] - 1] == _NEWLINE)))
+    blank = np.asarray(only_end | ((lengths == 2) & (first == _RETURN) & (data[offsets[1:] - 1] == _NEWLINE)))
+    if spaces_are_blank:
+        doubtful = np.flatnonzero(~blank & np.isin(first, _SPACES))
+        if len(doubtful):
+            lines = _texts(block, offsets).take(pa.array(doubtful))
+            blank[doubtful] = ~pc.match_substring_regex(lines, r"\S").to_numpy(zero_copy_only=False)
+    return blank
+
+
+def complete_bytes(file: Any, begin: int, size: int) -> int:
+    """The length of an open text of `size` bytes without its last line, if that has no end; nothing before `begin` is
+    looked at."""
+    while size > begin:
+        start = max(begin, size - _PROBE_BYTES)
+        found = file.read_at(size - start, start).rfind(b"\n")
+        if found >= 0:
+            return start + int(found) + 1
+        size = start
+    return begin
 
 
 def last_line(data: pa.Buffer) -> bytes:
@@ -240,5 +373,15 @@ def first_line_number(part: Part, block: Block) -> int | None:
         return block.line
     if block.byte > _COUNTED_BYTES:
         return None
+    # From where the lines were counted last, if that is before: trains of one file are read one after the other.
+    key = part_key(replace(part, at=0, end=0))
+    byte, lines = _counted.pop(key, (0, 0))
+    if byte > block.byte:
+        byte, lines = 0, 0
     with opened(part, exact=False) as file:
-        return 1 + sum(data.count(b"\n") for data in _limited(file, 0, block.byte))
+        file.seek(byte)
+        lines += sum(data.count(b"\n") for data in _limited(file, byte, block.byte))
+    _counted[key] = (block.byte, lines)
+    while len(_counted) > _KEPT_COUNTS:
+        _counted.pop(next(iter(_counted)))
+    return 1 + lines

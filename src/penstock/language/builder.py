@@ -179,7 +179,11 @@ def _tracks(on: str, progress: Policy | Mapping[str, Policy] | None, tuples: pa.
         raise QueryError(f"on={on!r} has no progress", expected=f"one of {', '.join(map(str, given))}")
     require_columns(tuple(given), tuples)
     for attribute, policy in given.items():
-        require_ticks(attribute, tuples, "cannot carry progress", "choose another attribute with on=")
+        hint = "choose another attribute with on="
+        if pa.types.is_string(tuples.field(attribute).type):
+            hint += f"; if its texts are times, give schema= with {attribute} as a timestamp"
+            hint += ", and timestamp_formats= where they are not in ISO 8601"
+        require_ticks(attribute, tuples, "cannot carry progress", hint)
         if not hasattr(policy, "low_water_mark"):
             raise QueryError(f"{policy!r} is no progress policy", expected="pk.ordered(), pk.delayed(...), ...")
         policy.check(tuples.field(attribute).type)
