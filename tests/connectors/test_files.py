@@ -293,3 +293,16 @@ def test_a_name_that_tells_no_format_is_refused(data: Path) -> None:
     (data / "a.txt").write_text("1")
     with pytest.raises(QueryError, match="does not tell its format"):
         files(str(data / "a.txt"))
+
+
+def test_a_journal_that_lacks_what_an_offset_speaks_of_is_told(data, tmp_path):
+    pq.write_table(pa.table({"ts": [1, 2]}), data / "a.parquet")
+    schema = pa.schema([("ts", pa.int64())])
+    connector, journal = files(str(data), schema=schema), FileJournal(str(tmp_path / "run" / "journal"))
+    feed = connector.open(schema, journal)
+    end = feed.advance(feed.start(), Limit(100, 1 << 30)).position
+    (tmp_path / "run" / "journal").unlink()
+    again = connector.open(schema, journal)
+    for ask in (lambda: again.advance(end, Limit(100, 1 << 30)), lambda: again.splits(again.start(), end)):
+        with pytest.raises(WorldError, match=r"journal of the input .* does not reach as far as its offset"):
+            ask()

@@ -18,6 +18,7 @@ from penstock.connectors.discovery import Discovery
 from penstock.connectors.formats import BrokenFileError, Reach
 from penstock.connectors.known import Known
 from penstock.connectors.text import compression_of
+from penstock.errors import WorldError
 
 if TYPE_CHECKING:
     from penstock.connectors.files import Files
@@ -92,10 +93,23 @@ class FilesFeed:
         self._discovery = Discovery(self.connector, self.expected)
         self._texts: dict[int, Mapping[str, float]] = {}
         self._checked = False
+        self._recalled: int | None = 0
 
     def recall(self) -> None:
         for listing in self.journal.entries():
             self._add(listing)
+        self._recalled = len(self.parts)
+
+    def _check(self, position: Position) -> None:
+        """The first position that is asked for after a restart must lie within what the journal has told."""
+        if self._recalled is not None and position["seq"] > self._recalled:
+            raise WorldError(
+                f"the journal of the input {', '.join(self.connector.paths)} does not reach as far as its offset",
+                expected=f"at least {position['seq']} parts of files",
+                found=f"{self._recalled}",
+                hint="restore the checkpoint from a copy, or start with another one",
+            )
+        self._recalled = None
 
     def take(self) -> bool:
         """List the folder, and journal what is new; whether there was any."""
@@ -111,6 +125,7 @@ class FilesFeed:
         return self._position(0, 0)
 
     def advance(self, position: Position, limit: Limit) -> Advance:
+        self._check(position)
         at, place, train = position["seq"], position.get("place", 0), _Train(limit)
         while True:
             while at < len(self.parts):
@@ -125,6 +140,7 @@ class FilesFeed:
                 return self._advance(at, 0, train, ended=True)
 
     def splits(self, start: Position, end: Position) -> Sequence[Split]:
+        self._check(end)
         first, last = (start["seq"], start.get("place", 0)), (end["seq"], end.get("place", 0))
         found = []
         for at in range(first[0], last[0] + (last[1] > 0)):
