@@ -80,6 +80,7 @@ class MicroBatchFloor:
     size = Size(rows=30, groups=1)
     peers: Sequence[Peer] = (
         Peer("penstock", "penstock_bench.our_floor:OneStage", "a count in one stage"),
+        Peer("penstock-process", "penstock_bench.our_floor:ProcessOnly", "the same with durability='process'"),
         Peer(
             "penstock-two-stages", "penstock_bench.our_floor:TwoStages", "a count per value, summed in a second stage"
         ),

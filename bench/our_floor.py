@@ -18,6 +18,7 @@ class OneStage:
     """A global count: low-level halves in the intake, one stage."""
 
     suffix = ".json"
+    durability = "power"
 
     def start(self, folder: Path, scratch: Path) -> None:
         self._out = scratch / "out"
@@ -25,7 +26,13 @@ class OneStage:
         net = pk.Network("floor")
         tuples = net.source("in", pk.files(str(folder), "jsonl", follow=True), schema=SCHEMA, progress=pk.ordered())
         self._counts(tuples).output("counts", to=pk.jsonl(str(self._out)))
-        self._run = net.start(master=f"local[{CORES}]", checkpoint=str(scratch / "run"), buckets=CORES, tasks=CORES)
+        self._run = net.start(
+            master=f"local[{CORES}]",
+            checkpoint=str(scratch / "run"),
+            buckets=CORES,
+            tasks=CORES,
+            durability=self.durability,
+        )
         self.checkpoint = scratch / "run" / "spark"
 
     def results(self) -> Sequence[Result]:
@@ -43,6 +50,12 @@ class OneStage:
 
     def _counts(self, tuples: pk.Stream) -> pk.Stream:
         return tuples.aggregate({"n": "count(*)"}, on="ts", size="1 second")
+
+
+class ProcessOnly(OneStage):
+    """The same, but a committed batch need not survive a power cut."""
+
+    durability = "process"
 
 
 class TwoStages(OneStage):
