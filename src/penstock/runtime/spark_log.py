@@ -13,7 +13,7 @@ import uuid
 import zlib
 from typing import Final
 
-from penstock.errors import QueryError
+from penstock.errors import QueryError, WorldError
 from penstock.runtime.board import Board
 from penstock.runtime.offsets import is_local
 from penstock.storage.folder import Folder
@@ -52,8 +52,9 @@ class SparkLog:
         for batch in self._batches(_OFFSETS):
             if batch > newest + 1:
                 self._delete(_OFFSETS, batch)
-        for batch in (newest, newest + 1):
-            known = board.offset(batch) if batch >= 0 else None
+        # Spark looks at the newest of them and at the one before it, whether that is done or not.
+        for batch in (newest - 1, newest, newest + 1):
+            known = self._told(board, batch)
             if known is not None and is_local(known):
                 raise QueryError(
                     "the checkpoint was made by the local engine",
@@ -67,6 +68,15 @@ class SparkLog:
             self._forget_checksum(_OFFSETS, str(batch))
         self._follow_commits(newest)
         self._mend_metadata()
+
+    def _told(self, board: Board, batch: int) -> str | None:
+        """How the board says that a batch was planned; it need not, if Spark's own word is whole."""
+        try:
+            return board.offset(batch) if batch >= 0 else None
+        except WorldError:
+            if self.offset(batch) is None:
+                raise
+            return None
 
     def _follow_commits(self, newest: int) -> None:
         for batch in self._batches(_COMMITS):

@@ -53,6 +53,8 @@ class SparkModel:
                 raise AssertionError("Spark does not start with logs, but without the name of the query")
             self._folder.write(METADATA, b'{"id":"a"}')
         self._batch = self._log.planned()
+        if self._batch > 0 and self._log.offset(self._batch - 1) is None:
+            raise AssertionError("Spark does not start without the offset before the newest")
         if self._batch >= 0 and self._log.committed() == self._batch:
             self._batch += 1
         self._batch = max(0, self._batch)
