@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import stat
 import subprocess
 import sys
 from pathlib import Path
@@ -140,3 +141,12 @@ def test_a_session_that_is_there_runs_the_interpreter_of_the_driver(tmp_path: Pa
     told = _told([sys.executable], tmp_path / "app.py", before=before)
     assert told["rows"] == [{"ts": 2}]
     assert told["python"] == told["worker"] == sys.executable
+
+
+@pytest.mark.spark
+def test_nobody_else_can_reach_the_sockets_of_the_workers(spark_ready: Any) -> None:
+    """A worker unpickles what it is sent, from whoever can connect."""
+    folder = Path(spark_ready.sparkContext.getConf().get("spark.python.unix.domain.socket.dir"))
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    assert spark_ready.sparkContext.parallelize([1, 2], 2).map(lambda at: at + 1).collect() == [2, 3]
+    assert list(folder.glob(".*.sock"))

@@ -49,6 +49,9 @@ _LOCAL_SETTINGS: Final = {"spark.driver.bindAddress": "127.0.0.1", "spark.driver
 _WORKER_ENVIRONMENT: Final = (
     {"ARROW_DEFAULT_MEMORY_POOL": "jemalloc"} if "jemalloc" in supported_memory_backends() else {}
 )
+_SOCKETS: Final = "spark.python.unix.domain.socket.dir"
+_LONGEST_SOCKET_FOLDER: Final = 60
+"""The path of a socket has 107 characters at most, and Spark's names of sockets 42."""
 _CARRIED: Final = (KERNEL_MEMORY,)
 _DRIVER_MEMORY: Final = {"SPARK_DRIVER_MEMORY": "1g"}
 """As a variable, because Spark prefers whatever else says how much the JVM may take."""
@@ -88,12 +91,23 @@ def _embedded_session(master: str | None) -> SparkSession:
     said = declared_settings()
     chosen = master or os.environ.get("PENSTOCK_MASTER") or said.get("spark.master") or DEFAULT_MASTER
     settings = _ours(chosen, said)
+    sockets = _private_sockets() if _is_local(chosen) and _SOCKETS not in said else None
+    if sockets is not None:
+        settings[_SOCKETS] = sockets.path
     # Workers must run the interpreter and the packages of the driver.
     os.environ.setdefault("PYSPARK_PYTHON", said.get("spark.pyspark.python", sys.executable))
     _launch_jvm(settings, quick_home() if _is_local(chosen) else None)
     session = _made(chosen, settings)
+    if (gateway := SparkContext._gateway) is not None:
+        gateway.penstock_sockets = sockets  # as long as the JVM lives
     session.sparkContext.setLogLevel("OFF")
     return session
+
+
+def _private_sockets() -> TemporaryFolder | None:
+    """A folder for the sockets to the Python workers, which obey whoever can connect: nobody else may enter it."""
+    folder = TemporaryFolder("penstock-sockets-")
+    return folder if len(folder.path) <= _LONGEST_SOCKET_FOLDER else None
 
 
 def _submitted_session(master: str | None) -> SparkSession:
