@@ -22,6 +22,7 @@ from penstock.runtime.stepping.stepper import Stepper
 from penstock.spark.run import Run, run_to_end
 from penstock.spark.session import parallelism
 from penstock.storage.folder import Folder
+from penstock.storage.lease import refuse_if_held
 from penstock.storage.temporary import TemporaryFolder
 
 ENGINES = ("spark", "local")
@@ -68,6 +69,8 @@ class Network(Builder):
                 network=self.name,
                 hint="use start(), which returns a handle",
             )
+        if checkpoint is not None:
+            refuse_if_held(Folder(checkpoint))
         if engine == "local":
             return run_locally(self._job(settings, checkpoint, os.cpu_count() or 1, architecture), on_batch)
         job = self._job(settings, checkpoint, parallelism(master), architecture)
@@ -90,6 +93,8 @@ class Network(Builder):
     ) -> Run:
         """Start on Spark and return a handle; the run goes on until it is stopped or its inputs have ended."""
         settings = Settings(train_rows, train_bytes, buckets, tasks, durability, max_refused, max_late)
+        if checkpoint is not None:
+            refuse_if_held(Folder(checkpoint))
         job = self._job(settings, checkpoint, parallelism(master), architecture)
         bounded = all(s.connector.bounded for s in job.plan.network.sources)
         return Run(job, master=master, to_the_end=bounded, on_batch=on_batch)

@@ -14,7 +14,7 @@ from penstock.errors import WorldError
 from penstock.simulation.disk import SimulatedDisk
 from penstock.storage.disk import mount
 from penstock.storage.folder import Folder
-from penstock.storage.lease import PERIOD, Lease, holder_of, take
+from penstock.storage.lease import PERIOD, Lease, holder_of, refuse_if_held, take
 
 HOLDER = """
 import sys, time
@@ -55,6 +55,27 @@ def test_a_process_that_was_killed_holds_nothing(held: subprocess.Popen[str], tm
     assert lease.claim.epoch == 2
     lease.claim.check()
     lease.release()
+
+
+def test_it_is_refused_before_spark_is_started(held: subprocess.Popen[str], tmp_path: Path) -> None:
+    app = tmp_path / "app.py"
+    app.write_text(
+        "import penstock as pk\nnet = pk.Network('n')\n"
+        "net.source('a', pk.memory([(1,)], schema={'ts': 'int64'})).output('o')\n"
+    )
+    code = f"from penstock.cli.main import app; app(['run', {str(app)!r}, '--checkpoint', {str(tmp_path)!r}])"
+    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert told.returncode == 1
+    assert f"is in use by process {held.pid}" in told.stderr
+    with pytest.raises(WorldError, match=f"is in use by process {held.pid}"):
+        refuse_if_held(Folder(str(tmp_path)))
+
+
+def test_looking_whether_it_is_free_takes_nothing(tmp_path: Path) -> None:
+    refuse_if_held(Folder(str(tmp_path / "new")))
+    take(Folder(str(tmp_path))).release()
+    refuse_if_held(Folder(str(tmp_path)))
+    assert take(Folder(str(tmp_path))).claim.epoch == 2
 
 
 def test_the_same_process_is_refused_too(tmp_path: Path) -> None:

@@ -26,6 +26,8 @@ from penstock.errors import PenstockError, QueryError
 from penstock.plan.plan import ARCHITECTURES, OUT_OF_ORDER
 from penstock.runtime.limits import Limit
 from penstock.runtime.settings import POWER
+from penstock.storage.folder import Folder
+from penstock.storage.lease import refuse_if_held
 
 MOST = "the run puts up with: a number, or a share such as 5%."
 NO_BATCH = "no batch of this run has been committed yet"
@@ -73,6 +75,8 @@ def run(
         for name, given in (("--max-refused", max_refused), ("--max-late", max_late)):
             if given is not None:
                 Limit.of(name, given)
+        if checkpoint is not None:
+            refuse_if_held(Folder(checkpoint))
         start_spark(master)
         handle = net.start(
             master=master,

@@ -170,6 +170,17 @@ def take(folder: Folder, *, least: int = 0, surroundings: Surroundings = MACHINE
         return Lease(folder, holder, lock, surroundings)
 
 
+def refuse_if_held(folder: Folder) -> None:
+    """Refuse a checkpoint that is in use, before anything costly is begun; nothing is taken."""
+    if folder.exists(_LEASE):
+        with _locked(folder) as lock:
+            holder = holder_of(folder)
+            if lock is not None:
+                os.close(lock)
+            elif holder is not None and not _is_free(holder, MACHINE):
+                raise _in_use(folder, holder, lock)
+
+
 def _is_free(before: Holder, surroundings: Surroundings) -> bool:
     return (
         before.released
