@@ -161,7 +161,7 @@ def grown(net: pk.Network, flows: list[Flow], boxes: tuple[Drawn, ...]) -> list[
     for number, drawn in enumerate(boxes):
         left, right = flows[drawn.one % len(flows)], flows[drawn.other % len(flows)]
         make = _MAKERS[drawn.kind]
-        flows += make(left, right, drawn.form, f"{drawn.kind.replace(' ', '_')}{number}")
+        flows += make(left, right, drawn.form, f"b{number}_{drawn.kind.replace(' ', '_')}")
     return flows
 
 

@@ -16,7 +16,7 @@ from tests.properties.stepped import Case, Flow, build, cases
 import penstock as pk
 from penstock.plan.plan import ARCHITECTURES
 
-CASES = int(os.environ.get("PENSTOCK_PROPERTY_CASES", "8"))
+CASES = int(os.environ.get("PENSTOCK_PROPERTY_CASES", "6"))
 """Of each architecture; a search takes thousands."""
 
 
