@@ -87,7 +87,9 @@ DAMAGE: dict[str, Callable[[Path], None]] = {
 
 
 @pytest.mark.parametrize("damage", DAMAGE)
-def test_what_replay_can_repair_is_repaired(damage: str, tmp_path: Path, expected: list[tuple[Any, ...]]) -> None:
+def test_what_replay_can_repair_is_repaired(
+    damage: str, tmp_path: Path, expected: list[tuple[Any, ...]], caplog: pytest.LogCaptureFixture
+) -> None:
     net, checkpoint = network(tmp_path / "out"), tmp_path / "checkpoint"
     run_batches(net, checkpoint, 5)
     DAMAGE[damage](checkpoint)
@@ -95,6 +97,8 @@ def test_what_replay_can_repair_is_repaired(damage: str, tmp_path: Path, expecte
     assert counted(result["kept"].to_pylist()) == expected
     assert counted(parts(tmp_path / "out")) == expected
     assert result.record().inputs["in"].taken == len(ROWS)
+    silent = damage in ("a newest record that is gone", "a lease that is empty")
+    assert ("goes back to batch" in caplog.text) is not silent
 
 
 def test_batches_done_again_are_done_as_they_were_planned(tmp_path: Path, expected: list[tuple[Any, ...]]) -> None:

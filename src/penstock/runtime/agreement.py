@@ -9,6 +9,7 @@ is refused, with what was found.
 from __future__ import annotations
 
 import contextlib
+import logging
 from concurrent.futures import ThreadPoolExecutor
 
 from penstock.algebra.box import Output
@@ -22,6 +23,7 @@ from penstock.storage.folder import Folder
 from penstock.storage.sealed import damaged
 from penstock.storage.state import State, forget_after
 
+LOG = logging.getLogger("penstock.agreement")
 _READERS = 8
 """Buckets whose state is read at a time."""
 _ANOTHER = "restore what belongs together from copies of the same time, or start with another checkpoint"
@@ -44,6 +46,8 @@ def agree(job: Job) -> None:
     whole, found = _last_whole(job, board, posted)
     if whole < begun:
         _secure_plans(job, board, log, whole, begun, found)
+    if found is not None:
+        LOG.warning("%s goes back to batch %s and does the others again: %s", job.checkpoint.path, whole, found)
     board.forget_after(whole)
     for stage in range(1, job.plan.stages + 1):
         for bucket in range(job.settings.buckets):

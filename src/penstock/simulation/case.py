@@ -24,6 +24,7 @@ import pyarrow.parquet as pq
 from penstock.connectors.results import Results
 from penstock.errors import QueryError, WorldError
 from penstock.plan.plan import Plan
+from penstock.runtime import agreement
 from penstock.runtime.job import Job
 from penstock.runtime.local import LocalExecutor
 from penstock.runtime.opening import open_job
@@ -308,9 +309,11 @@ _here: list[World] = []
 def _inhabited(world: World) -> Iterator[None]:
     mount(SCHEME, world.disk)
     _here.append(world)
+    quiet, agreement.LOG.disabled = agreement.LOG.disabled, True
     try:
         yield
     finally:
+        agreement.LOG.disabled = quiet
         _here.pop()
 
 
