@@ -14,7 +14,8 @@ import pytest
 
 import penstock as pk
 from penstock.plan.compile import compile_network
-from penstock.runtime.job import Job, open_job
+from penstock.runtime.job import Job
+from penstock.runtime.opening import open_job
 from penstock.runtime.settings import Settings
 from penstock.spark.carrier import JobTicket, ship, unwrapped, wrapped_errors
 from penstock.storage.folder import Folder

@@ -132,7 +132,8 @@ def hadoop_checksum(content: bytes) -> bytes:
 
 
 def _are_documents(lines: list[str]) -> bool:
+    """Whether every line is JSON: documents of ours and Spark's, or numbers of sources that count."""
     try:
-        return all(line == _NOTHING or isinstance(json.loads(line), dict) for line in lines)
+        return all(line == _NOTHING or json.loads(line) is not None for line in lines)
     except ValueError:
         return False

@@ -197,7 +197,8 @@ def _locked(folder: Folder) -> Iterator[int | None]:
         yield None
         return
     folder.make()
-    lock = os.open(f"{path}/{_LOCK}", os.O_RDWR | os.O_CREAT, 0o600)
+    # Not opened for writing: a file system with such a file could not be made read-only under a run.
+    lock = os.open(f"{path}/{_LOCK}", os.O_RDONLY | os.O_CREAT, 0o600)
     try:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
