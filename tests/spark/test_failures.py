@@ -205,7 +205,7 @@ def test_workers_that_are_killed_end_the_run_with_a_plain_word(tmp_path: Path) -
 
 
 JVM = """
-import sys, psutil
+import contextlib, sys, psutil
 import penstock as pk
 
 def network():
@@ -218,9 +218,10 @@ def network():
 def kill(record):
     if record.batch == 0:
         for process in psutil.Process().children(recursive=True):
-            if process.name() == "java":
-                process.kill()
-                process.wait()
+            # Not waited for: how it ended is for the run to find out.
+            with contextlib.suppress(psutil.Error):
+                if process.name() == "java":
+                    process.kill()
 
 try:
     network().run(checkpoint={checkpoint!r}, on_batch=kill)
