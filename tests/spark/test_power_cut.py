@@ -19,7 +19,7 @@ from pathlib import Path
 import pytest
 from tests.spark.lives import Life, check_outputs, write_input
 
-CUTS = int(os.environ.get("PENSTOCK_POWER_CUTS", "2"))
+CUTS = int(os.environ.get("PENSTOCK_POWER_CUTS", "1"))
 
 
 @contextlib.contextmanager
