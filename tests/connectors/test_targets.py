@@ -199,3 +199,10 @@ def test_a_damaged_writer_is_told_by_its_name(scratch):
     scratch.write("writer.json", b"")
     with pytest.raises(WorldError, match=r"out/writer.json is damaged(.|\n)*an empty file"):
         writer(scratch)
+
+
+def test_a_marker_that_is_put_late_leaves_a_newer_one_alone(scratch):
+    markers = Markers(scratch)
+    markers.put(5)
+    markers.put(4)
+    assert markers.last() == 5

@@ -178,7 +178,8 @@ class Markers:
         older = self._names()
         write_sealed(self.folder, f"{self.prefix}{batch:08d}", {"batch": batch})
         for name in older:
-            if name != f"{self.prefix}{batch:08d}":
+            # Never a newer one: this may be a process that was stopped here while another one took over.
+            if int(name.removeprefix(self.prefix)) < batch:
                 self.folder.delete(name)
 
     def _names(self) -> list[str]:

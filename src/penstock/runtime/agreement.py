@@ -47,7 +47,8 @@ def agree(job: Job) -> None:
     if whole < begun:
         _secure_plans(job, board, log, whole, begun, found)
     if found is not None:
-        LOG.warning("%s goes back to batch %s and does the others again: %s", job.checkpoint.path, whole, found)
+        to = f"to batch {whole}" if whole >= 0 else "to its beginning"
+        LOG.warning("%s goes back %s, and does what was behind it again: %s", job.checkpoint.path, to, found)
     board.forget_after(whole)
     for stage in range(1, job.plan.stages + 1):
         for bucket in range(job.settings.buckets):
