@@ -65,7 +65,6 @@ class SparkLog:
                 self._folder.child(_OFFSETS).write(str(batch), known.encode())
             elif known is None and self.offset(batch) is None:
                 self._delete(_OFFSETS, batch)  # begun, but cut short before anything came of it
-            self._forget_checksum(_OFFSETS, str(batch))
         self._follow_commits(newest)
         self._mend_metadata()
 
@@ -88,29 +87,19 @@ class SparkLog:
             text = next((found for found in before if found is not None), _COMMIT)
             self._delete(_COMMITS, newest)
             self._folder.child(_COMMITS).write(str(newest), text.encode())
-        self._forget_checksum(_COMMITS, str(newest))
 
     def _mend_metadata(self) -> None:
         """The name that Spark gave the query: with logs, but without that, it would not start."""
-        text = (
-            self._folder.read(METADATA).to_pybytes().decode(errors="replace") if self._folder.exists(METADATA) else ""
-        )
-        if not _are_documents([text]):
+        text = _whole(self._folder, METADATA)
+        if text is None or not _are_documents([text]):
             self._folder.delete(METADATA)
+            self._folder.delete(_beside(METADATA))
             if self.planned() >= 0 or self.committed() >= 0:
                 self._folder.write(METADATA, json.dumps({"id": str(uuid.uuid4())}).encode())
-        self._forget_checksum("", METADATA)
 
     def _read(self, log: str, batch: int, *, lines: int) -> str | None:
-        folder = self._folder.child(log)
-        if not folder.exists(str(batch)):
-            return None
-        content = folder.read(str(batch)).to_pybytes()
-        beside = f".{batch}.crc"
-        if folder.exists(beside) and folder.read(beside).to_pybytes() != hadoop_checksum(content):
-            return None
-        text: str = content.decode(errors="replace")
-        found = text.splitlines()
+        text = _whole(self._folder.child(log), str(batch))
+        found = (text or "").splitlines()
         return text if len(found) >= lines and found[0][:1] == "v" and _are_documents(found[1:]) else None
 
     def _batches(self, log: str) -> list[int]:
@@ -118,11 +107,23 @@ class SparkLog:
 
     def _delete(self, log: str, batch: int) -> None:
         self._folder.child(log).delete(str(batch))
-        self._forget_checksum(log, str(batch))
+        self._folder.child(log).delete(_beside(str(batch)))
 
-    def _forget_checksum(self, log: str, name: str) -> None:
-        """Hadoop keeps a checksum beside each local file, which a power cut may have parted from it."""
-        (self._folder.child(log) if log else self._folder).delete(f".{name}.crc")
+
+def _beside(name: str) -> str:
+    """Where Hadoop keeps the checksum of a local file."""
+    return f".{name}.crc"
+
+
+def _whole(folder: Folder, name: str) -> str | None:
+    """The text of a file, if it is there and fits the checksum beside it; a power cut may have parted the two."""
+    if not folder.exists(name):
+        return None
+    content = folder.read(name).to_pybytes()
+    if folder.exists(_beside(name)) and folder.read(_beside(name)).to_pybytes() != hadoop_checksum(content):
+        return None
+    text: str = content.decode(errors="replace")
+    return text
 
 
 def hadoop_checksum(content: bytes) -> bytes:
