@@ -63,10 +63,15 @@ class SparkLog:
             if known is not None and self.offset(batch) != known:
                 self._delete(_OFFSETS, batch)
                 self._folder.child(_OFFSETS).write(str(batch), known.encode())
-            elif known is None and self.offset(batch) is None:
-                self._delete(_OFFSETS, batch)  # begun, but cut short before anything came of it
+            elif known is None and (self.offset(batch) is None or (batch > newest and not self._is_vouched_for(batch))):
+                # Begun, but nothing of it has shown: it is planned anew rather than taken from what may be damaged.
+                self._delete(_OFFSETS, batch)
         self._follow_commits(newest)
         self._mend_metadata()
+
+    def _is_vouched_for(self, batch: int) -> bool:
+        """Whether a checksum lies beside an offset."""
+        return self._folder.child(_OFFSETS).exists(_beside(str(batch)))
 
     def _told(self, board: Board, batch: int) -> str | None:
         """How the board says that a batch was planned; it need not, if Spark's own word is whole."""
