@@ -49,14 +49,22 @@ def agree(job: Job) -> None:
     if found is not None:
         to = f"to batch {whole}" if whole >= 0 else "to its beginning"
         LOG.warning("%s goes back %s, and does what was behind it again: %s", job.checkpoint.path, to, found)
+    _forget_after(job, board, whole)
+    _check_targets(job, board, whole)
+
+
+def _forget_after(job: Job, board: Board, whole: int) -> None:
+    """Take back all that is behind a batch, unless another process has done those batches in the meantime."""
+    job.check_claim()
     board.forget_after(whole)
     for stage in range(1, job.plan.stages + 1):
         for bucket in range(job.settings.buckets):
+            job.check_claim()
             forget_after(job.state(stage, bucket), whole)
     for output in job.plan.network.outputs:
         if isinstance(output.target, Results):
+            job.check_claim()
             KeptResults(job.scratch(output.name)).forget_after(whole)
-    _check_targets(job, board, whole)
 
 
 def _last_whole(job: Job, board: Board, posted: list[int]) -> tuple[int, WorldError | None]:

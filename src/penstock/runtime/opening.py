@@ -13,7 +13,7 @@ from itertools import zip_longest
 from typing import Any
 
 from penstock.algebra.box import Output
-from penstock.errors import QueryError
+from penstock.errors import QueryError, WorldError
 from penstock.plan.plan import OUT_OF_ORDER, Plan
 from penstock.runtime.agreement import agree, last_epoch
 from penstock.runtime.job import Job, written_schema
@@ -60,8 +60,13 @@ def open_job(
         agree(job)
         for output in plan.network.outputs:
             output.target.check(output.name, written_schema(output), job.scratch(output.name))
-    except BaseException:
-        lease.release()
+        lease.claim.check()
+    except BaseException as error:
+        try:
+            if isinstance(error, WorldError):
+                lease.claim.check()  # whoever has lost it while looking has seen what another process was changing
+        finally:
+            lease.release()
         raise
     return job
 
