@@ -17,7 +17,7 @@ from penstock.runtime.limits import Most, judge
 from penstock.runtime.local import run_locally
 from penstock.runtime.opening import architecture_of, look_at, open_job
 from penstock.runtime.result import Result
-from penstock.runtime.settings import POWER, PROCESS, TRAIN_BYTES, Settings
+from penstock.runtime.settings import AUTO, POWER, PROCESS, TRAIN_BYTES, Settings
 from penstock.runtime.stepping.stepper import Stepper
 from penstock.spark.run import Run, run_to_end
 from penstock.spark.session import parallelism
@@ -43,6 +43,7 @@ class Network(Builder):
         tasks: int = 0,
         architecture: str = OUT_OF_ORDER,
         durability: str = POWER,
+        way: str = AUTO,
         max_refused: Most | None = None,
         max_late: Most | None = None,
         on_batch: Callable[[Record], None] | None = None,
@@ -53,15 +54,25 @@ class Network(Builder):
         tuples that one batch takes in, and `train_rows`, if given, their number; `buckets` and `tasks` are the
         parallelism of stages and of the intake (0: one for each core). `architecture` is "out-of-order"; or "in-order",
         which keeps every stream in order and holds tuples back for that. With `durability` "power" a committed batch
-        survives a power cut; "process" is for those who only fear the end of the process. `on_batch` is called after
-        every batch with the board's record.
+        survives a power cut; "process" is for those who only fear the end of the process. `way` is how batches get
+        through the stages: "auto" by their size, "express" in this process, "exchange" in tasks of Spark's; the
+        results are the same. `on_batch` is called after every batch with the board's record.
 
         `max_refused` and `max_late` are the most records of an input that may be refused, and tuples that may be late:
         a number, or a share such as "5%". The run ends with an error after the batch that exceeds them.
         """
         if engine not in ENGINES:
             raise QueryError(f"unknown engine {engine!r}", expected=f"one of {', '.join(ENGINES)}")
-        settings = Settings(train_rows, train_bytes, buckets, tasks, durability, max_refused, max_late)
+        settings = Settings(
+            train_rows=train_rows,
+            train_bytes=train_bytes,
+            buckets=buckets,
+            tasks=tasks,
+            durability=durability,
+            way=way,
+            max_refused=max_refused,
+            max_late=max_late,
+        )
         unbounded = [s.name for s in self.network.sources if not s.connector.bounded]
         if unbounded:
             raise QueryError(
@@ -87,12 +98,22 @@ class Network(Builder):
         tasks: int = 0,
         architecture: str = OUT_OF_ORDER,
         durability: str = POWER,
+        way: str = AUTO,
         max_refused: Most | None = None,
         max_late: Most | None = None,
         on_batch: Callable[[Record], None] | None = None,
     ) -> Run:
         """Start on Spark and return a handle; the run goes on until it is stopped or its inputs have ended."""
-        settings = Settings(train_rows, train_bytes, buckets, tasks, durability, max_refused, max_late)
+        settings = Settings(
+            train_rows=train_rows,
+            train_bytes=train_bytes,
+            buckets=buckets,
+            tasks=tasks,
+            durability=durability,
+            way=way,
+            max_refused=max_refused,
+            max_late=max_late,
+        )
         if checkpoint is not None:
             refuse_if_held(Folder(checkpoint))
         job = self._job(settings, checkpoint, parallelism(master), architecture)

@@ -1,4 +1,4 @@
-"""The network that `test_crash` kills: `python crash_network.py <input folder> <checkpoint> <output folder>`.
+"""The network that `test_crash` kills: `python crash_network.py <input folder> <checkpoint> <output folder> <way>`.
 
 A Parquet input in order, a CSV input with disorder, late tuples and a broken line; a stateless output, an Aggregate
 by key, and an Aggregate of that one in a second stage; a full outer join, whose lonely tuples leave late, and without
@@ -33,8 +33,8 @@ def network(data: str, out: str) -> pk.Network:
     return net
 
 
-def main(data: str, checkpoint: str, out: str) -> None:
-    result = network(data, out).run(checkpoint=checkpoint, train_rows=TRAIN_ROWS, buckets=2, tasks=2)
+def main(data: str, checkpoint: str, out: str, way: str) -> None:
+    result = network(data, out).run(checkpoint=checkpoint, train_rows=TRAIN_ROWS, buckets=2, tasks=2, way=way)
     record = result.record()
     told = {
         "batch": record.batch,

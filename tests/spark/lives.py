@@ -66,12 +66,12 @@ class Life:
     log: Path
 
     @staticmethod
-    def begin(arguments: Iterable[Path], log: Path) -> Life:
+    def begin(arguments: Iterable[Path], log: Path, way: str = "auto") -> Life:
         # The JVM lives for a few batches only: the quick compiler alone starts it sooner.
         environment = {**os.environ, "JAVA_TOOL_OPTIONS": "-XX:TieredStopAtLevel=1"}
         with log.open("wb") as out:
             process = subprocess.Popen(
-                [sys.executable, str(APP), *map(str, arguments)],
+                [sys.executable, str(APP), *map(str, arguments), way],
                 stdout=out,
                 stderr=subprocess.STDOUT,
                 env=environment,

@@ -7,13 +7,14 @@ import random
 import time
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+import pyarrow as pa
 import pytest
 from tests.spark.lives import BROKEN, OUTPUTS, Life, account_of, check_outputs, write_input
 
-KILLS = 10
-ROUNDS = int(os.environ.get("PENSTOCK_KILL_ROUNDS", "1"))
-"""Rounds of ten kills each, at other moments."""
+KILLS = int(os.environ.get("PENSTOCK_KILLS", "4"))
+"""How many; a run is killed ten times at most."""
 
 
 @dataclass(frozen=True)
@@ -58,13 +59,13 @@ def _newest(folder: Path, prefix: str = "") -> int:
     return max((int(number) for number in numbers if number.isdigit()), default=-1)
 
 
-# Where the ten kills fall, and for how long at most the batch may go on after that, in seconds.
+# Where the kills fall, and for how long at most the batch may go on after that, in seconds.
 MOMENTS = [
-    ("planned", 0.3),
-    ("stage 1 saved", 0.0),
-    ("staged", 0.0),
     ("delta commit", 0.0),
+    ("stage 1 saved", 0.0),
     ("board", 0.0),
+    ("planned", 0.3),
+    ("staged", 0.0),
     ("stage 2 saved", 0.01),
     ("last delta commit", 0.0),
     ("spark commit", 0.0),
@@ -88,30 +89,45 @@ def _kill_at(life: Life, watched: Watched, moment: str, batches: int, delay: flo
         life.kill(groups)
 
 
+@dataclass(frozen=True)
+class Calm:
+    """A run that nobody has disturbed: its input, where it wrote, and what it told."""
+
+    tuples: pa.Table
+    data: Path
+    out: Path
+    told: dict[str, Any]
+
+
+@pytest.fixture(scope="module")
+def calm(tmp_path_factory: pytest.TempPathFactory) -> Calm:
+    place = tmp_path_factory.mktemp("calm")
+    tuples = write_input(place / "data")
+    told = Life.begin((place / "data", place / "run", place / "out"), place / "log", "exchange").finish()
+    assert told["batch"] >= 30
+    assert told["refused"] == [BROKEN]
+    assert len(told["late"]) >= 9
+    check_outputs(tuples, told["late"], place / "out")
+    return Calm(tuples, place / "data", place / "out", told)
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(1200)
-@pytest.mark.parametrize("seed", range(20, 20 + ROUNDS))
-def test_ten_kills_leave_the_rows_of_an_undisturbed_run(seed: int, tmp_path: Path) -> None:
-    tuples = write_input(tmp_path / "data")
-    calm = Life.begin((tmp_path / "data", tmp_path / "calm", tmp_path / "calm-out"), tmp_path / "calm.log").finish()
-    assert calm["batch"] >= 30
-    assert calm["refused"] == [BROKEN]
-    assert len(calm["late"]) >= 9
-
-    rng = random.Random(seed)
-    watched = Watched(tmp_path / "killed", tmp_path / "killed-out")
+@pytest.mark.parametrize("first", range(0, KILLS, len(MOMENTS)))
+def test_kills_leave_the_rows_of_an_undisturbed_run(first: int, calm: Calm, tmp_path: Path) -> None:
+    rng = random.Random(20 + first)
+    watched = Watched(tmp_path / "killed", tmp_path / "out")
     inside = 0
-    moments = MOMENTS if seed == 20 else rng.sample(MOMENTS, len(MOMENTS))
+    moments = (rng.sample(MOMENTS, len(MOMENTS)) if first else MOMENTS)[: KILLS - first]
     for number, (moment, longest) in enumerate(moments):
-        life = Life.begin((tmp_path / "data", watched.checkpoint, watched.out), tmp_path / f"life-{number}.log")
+        arguments, log = (calm.data, watched.checkpoint, watched.out), tmp_path / f"life-{number}.log"
+        life = Life.begin(arguments, log, rng.choice(("express", "exchange")))
         _kill_at(life, watched, moment, rng.randint(1, 3), rng.uniform(0, longest))
         inside += watched.is_inside_a_batch()
-    assert inside >= KILLS // 2, "the kills missed the batches, so nothing was tried"
-    last = Life.begin((tmp_path / "data", watched.checkpoint, watched.out), tmp_path / "last.log").finish()
+    assert inside >= len(moments) // 2, "the kills missed the batches, so nothing was tried"
+    last = Life.begin((calm.data, watched.checkpoint, watched.out), tmp_path / "last.log").finish()
 
-    assert len(MOMENTS) == KILLS
-    assert last == calm
-    check_outputs(tuples, calm["late"], tmp_path / "calm-out")
-    check_outputs(tuples, calm["late"], watched.out)
+    assert last == calm.told
+    check_outputs(calm.tuples, calm.told["late"], watched.out)
     for name in OUTPUTS:
-        assert account_of(watched.out / name) == account_of(tmp_path / "calm-out" / name)
+        assert account_of(watched.out / name) == account_of(calm.out / name)

@@ -25,7 +25,7 @@ from penstock.cli.trace import show_statistics, show_traces
 from penstock.errors import PenstockError, QueryError
 from penstock.plan.plan import ARCHITECTURES, OUT_OF_ORDER
 from penstock.runtime.limits import Limit
-from penstock.runtime.settings import POWER
+from penstock.runtime.settings import AUTO, POWER
 from penstock.storage.folder import Folder
 from penstock.storage.lease import refuse_if_held
 
@@ -65,6 +65,9 @@ def run(
     durability: Annotated[
         str, typer.Option(help="What a committed batch survives: power (a power cut) or process (a killed process).")
     ] = POWER,
+    way: Annotated[
+        str, typer.Option(help="How batches get through the stages: auto (by their size), express or exchange.")
+    ] = AUTO,
     max_refused: Annotated[str | None, typer.Option(help=f"The most refused records of an input that {MOST}")] = None,
     max_late: Annotated[str | None, typer.Option(help=f"The most late tuples of an input that {MOST}")] = None,
 ) -> None:
@@ -83,6 +86,7 @@ def run(
             checkpoint=checkpoint,
             architecture=architecture,
             durability=durability,
+            way=way,
             max_refused=max_refused,
             max_late=max_late,
         )

@@ -15,8 +15,10 @@ from penstock.runtime.offsets import Offset, intake_offset, is_local, offset_tex
 from penstock.runtime.outlet import Outlet
 from penstock.runtime.planner import Planner
 from penstock.runtime.result import Result
+from penstock.runtime.settings import EXPRESS
 from penstock.runtime.stage import run_stage
 from penstock.runtime.train import Row, from_batches, to_batch
+from penstock.runtime.ways import run_stages, way_of
 
 
 class LocalExecutor:
@@ -39,10 +41,16 @@ class LocalExecutor:
             return None
         self._board.post_offset(batch, offset_text(end))
         rows = [r for a in self._planner.assignments(start, end) for r in read_assignment(job, a, batch)]
-        for stage in range(1, job.plan.stages + 1):
-            # Through the row format, as on Spark: what does not survive it must fail here too.
-            arrived = list(from_batches(to_batch(r) for r in rows))
-            rows = [r for b in range(job.settings.buckets) for r in run_stage(job, stage, b, batch, _of(arrived, b))]
+        # Through the row format, as on Spark: what does not survive it must fail here too.
+        rows = list(from_batches(to_batch(r) for r in rows))
+        if way_of(job, end, self._outlet.before(batch)) == EXPRESS:
+            rows = run_stages(job, batch, rows)
+        else:
+            for stage in range(1, job.plan.stages + 1):
+                arrived = list(from_batches(to_batch(r) for r in rows))
+                rows = [
+                    r for b in range(job.settings.buckets) for r in run_stage(job, stage, b, batch, _of(arrived, b))
+                ]
         record = self._outlet.commit(batch, rows, offset_text(end))
         self._batch = batch + 1
         return record

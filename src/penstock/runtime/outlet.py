@@ -51,12 +51,16 @@ class Outlet:
             if isinstance(output.target, Results)
         }
 
+    def before(self, batch: int) -> Record:
+        """The record of the batch before."""
+        return self._last if self._last is not None and self._last.batch == batch - 1 else self._board.at(batch - 1)
+
     def commit(self, batch: int, rows: Iterable[Row], offset: str) -> Record:
         """Make a batch visible and post its record; `offset` is the engine's text of how it was planned."""
         arrived = time.time_ns() // 1000
         self._job.check_claim()
         notes = [row.header["content"] for row in sorted(rows, key=lambda r: str(r.header["from"]))]
-        before = self._last if self._last is not None and self._last.batch == batch - 1 else self._board.at(batch - 1)
+        before = self.before(batch)
         receipts: dict[str, list[Receipt]] = {}
         for content in notes:
             for piece in content["receipts"]:

@@ -139,7 +139,8 @@ class Planner:
             # From now on somebody may wait for an input that nobody speaks for.
             silence["gone"] = True
         kept = {key: value for key, value in start.items() if key not in ("stated", "said", "left")}
-        offset = {"inputs": inputs, "issued": issued, "tasks": self._job.settings.tasks, "now": now}
+        size = {"rows": sum(s.rows for s in steps.values()), "bytes": sum(s.bytes for s in steps.values())}
+        offset = {"inputs": inputs, "issued": issued, "tasks": self._job.settings.tasks, "now": now, "size": size}
         if clocks and self._leaving.timed:
             offset["began"] = since
         return {**kept, **offset, **tables, **silence}

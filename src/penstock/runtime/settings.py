@@ -13,6 +13,11 @@ POWER = "power"
 PROCESS = "process"
 DURABILITIES = (POWER, PROCESS)
 """What a committed batch survives: the end of the machine, or only that of the process."""
+AUTO = "auto"
+EXPRESS = "express"
+EXCHANGE = "exchange"
+WAYS = (AUTO, EXPRESS, EXCHANGE)
+"""How the rows of a batch get through the stages (`runtime/ways.py`)."""
 
 
 @dataclass(frozen=True)
@@ -28,6 +33,8 @@ class Settings:
     buckets: int = 0
     tasks: int = 0
     durability: str = POWER
+    way: str = AUTO
+    """How batches travel: by their size, or all of them the express way, or all by exchange."""
     max_refused: Most | None = None
     max_late: Most | None = None
     """How many records of an input may be refused, and how many tuples late, before the run ends with an error."""
@@ -40,10 +47,9 @@ class Settings:
             if (limit := getattr(self, name)) is not None:
                 Limit.of(name, limit)
 
-        if self.durability not in DURABILITIES:
-            raise QueryError(
-                f"unknown durability {self.durability!r}", expected=f"one of {', '.join(map(repr, DURABILITIES))}"
-            )
+        for name, known in (("durability", DURABILITIES), ("way", WAYS)):
+            if (given := getattr(self, name)) not in known:
+                raise QueryError(f"unknown {name} {given!r}", expected=f"one of {', '.join(map(repr, known))}")
 
     def resolved(self, plan: Plan, cores: int) -> Settings:
         """One task for each core, and as many buckets where there are groups to share out."""

@@ -26,6 +26,7 @@ from penstock.runtime.planner import Planner
 from penstock.runtime.spark_log import METADATA, SparkLog, hadoop_checksum
 from penstock.runtime.stage import run_stage
 from penstock.runtime.train import Row, from_batches, to_batch
+from penstock.runtime.ways import run_stages
 from penstock.storage.folder import Folder
 
 Attempt = Callable[[], object]
@@ -98,6 +99,8 @@ class SparkModel:
         rows: list[Row] = []
         for assignment in self._planner.assignments(start, end):
             rows += self._attempt(lambda a=assignment: list(read_assignment(job, a, batch)))  # type: ignore[misc]
+        if self._random.random() < 0.5:
+            return self._attempt(lambda: run_stages(job, batch, from_batches(to_batch(row) for row in rows)))
         for stage in range(1, job.plan.stages + 1):
             arrived = list(from_batches(to_batch(row) for row in rows))
             rows = []

@@ -129,23 +129,35 @@ def unwrapped(text: str, ticket: JobTicket) -> PenstockError | None:
     return None
 
 
-def _as_ours(error: Exception) -> PenstockError:
-    """What went wrong in a worker, in our words: who waits for the run has no other view of it."""
+@contextlib.contextmanager
+def our_errors(where: str) -> Iterator[None]:
+    """Let nothing but errors of ours pass; `where` says who failed."""
+    try:
+        yield
+    except Exception as error:
+        ours = _as_ours(error, where)
+        if ours is error:
+            raise
+        raise ours from error
+
+
+def _as_ours(error: Exception, where: str = "a worker") -> PenstockError:
+    """What went wrong, in our words: who waits for the run has no other view of it."""
     if isinstance(error, PenstockError):
         return error
     if isinstance(error, MemoryError):
         return WorldError(
-            "a worker has no memory left",
+            f"{where} has no memory left",
             found=str(error) or None,
             hint="take smaller trains (train_bytes=), fewer tasks at a time, or a larger machine",
         )
     if isinstance(error, OSError):
         return WorldError(
-            f"a worker failed on the outside world: {type(error).__name__}: {error}",
+            f"{where} failed on the outside world: {type(error).__name__}: {error}",
             hint="check the path, the rights and the space there",
         )
     told = "".join(traceback.format_exception(error))
-    return InternalError(f"a worker failed with {type(error).__name__}: {error}", found=told[-_LONGEST:])
+    return InternalError(f"{where} failed with {type(error).__name__}: {error}", found=told[-_LONGEST:])
 
 
 def _wrap(error: PenstockError, ticket: JobTicket) -> str:

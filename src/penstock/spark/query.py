@@ -1,13 +1,14 @@
-"""The streaming query of a job: intake, exchanges, stages, outlet.
+"""The streaming query of a job. It is the intake alone; the stages of a batch are put behind it when the batch runs.
 
 ```
- IntakeSource ──> repartitionById ──> StageTask 1 ──> repartitionById ──> StageTask 2 ... ──> foreachBatch: Outlet
+ IntakeSource ──> foreachBatch ─┬─> express:  collect ──> stage 1, 2, ... in this process ───────────────────┬─> Outlet
+                                └─> exchange: repartitionById ──> StageTask 1 ──> repartitionById ... ───────┘
 ```
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import reduce
 
@@ -49,20 +50,27 @@ def start_query(
     ticket: JobTicket,
     *,
     to_the_end: bool,
-    commit: Callable[[int, Iterable[Row]], None],
+    run_batch: Callable[[DataFrame, int], None],
 ) -> StreamingQuery:
-    """Start the query; `commit` is called in this process with the notes of every batch."""
+    """Start the query; `run_batch` is called in this process with what the intake will read for a batch."""
     session.dataSource.register(IntakeSource)
-    rows = _intake(session, job, ticket)
+    intake = _intake(session, job, ticket)
+    writer = intake.writeStream.foreachBatch(run_batch).option("checkpointLocation", job.spark.path)
+    return (writer.trigger(availableNow=True) if to_the_end else writer.trigger(processingTime="0 seconds")).start()
+
+
+def collect(frame: DataFrame) -> Iterator[Row]:
+    """Run a batch as far as it is planned, and bring its rows here."""
+    return from_batches(frame.toArrow().cast(ROW_SCHEMA).to_batches())
+
+
+def exchanged(intake: DataFrame, job: Job, ticket: JobTicket) -> DataFrame:
+    """A batch with all its stages, each in tasks of its own."""
+    rows = intake
     for stage in range(1, job.plan.stages + 1):
         # Every stage task is one bucket: partition ids are bucket numbers.
         rows = rows.repartitionById(job.settings.buckets, col("bucket")).mapInArrow(StageTask(ticket, stage), ROW_DDL)
-
-    def collect(frame: DataFrame, batch: int) -> None:
-        commit(batch, from_batches(frame.toArrow().cast(ROW_SCHEMA).to_batches()))
-
-    writer = rows.writeStream.foreachBatch(collect).option("checkpointLocation", job.spark.path)
-    return (writer.trigger(availableNow=True) if to_the_end else writer.trigger(processingTime="0 seconds")).start()
+    return rows
 
 
 def _intake(session: SparkSession, job: Job, ticket: JobTicket) -> DataFrame:

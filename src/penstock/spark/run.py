@@ -6,29 +6,32 @@ import contextlib
 import json
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import asdict
 from typing import Any
 
 import pyarrow as pa
 from pyspark.errors.exceptions.captured import StreamingQueryException
+from pyspark.sql import DataFrame
 from pyspark.sql.streaming.query import StreamingQuery
 
 from penstock.errors import InternalError, PenstockError
 from penstock.progress.idle import Span
 from penstock.runtime.board import Board, Record
 from penstock.runtime.job import Job
+from penstock.runtime.offsets import intake_offset
 from penstock.runtime.outlet import Outlet
 from penstock.runtime.overdue import Failure
 from penstock.runtime.promises import Promise
 from penstock.runtime.result import Result
+from penstock.runtime.settings import EXPRESS
 from penstock.runtime.spark_log import SparkLog
 from penstock.runtime.traces import Trace
-from penstock.runtime.train import Row
 from penstock.runtime.waiting import Waiting
-from penstock.spark.carrier import ship
+from penstock.runtime.ways import run_stages, way_of
+from penstock.spark.carrier import our_errors, ship
 from penstock.spark.failures import explained
-from penstock.spark.query import start_query
+from penstock.spark.query import collect, exchanged, start_query
 from penstock.spark.session import get_session
 
 
@@ -55,7 +58,7 @@ class Run:
             session = get_session(master)
             self._ticket = ship(job)
             with self._explained():
-                self._query = start_query(session, job, self._ticket, to_the_end=to_the_end, commit=self._commit)
+                self._query = start_query(session, job, self._ticket, to_the_end=to_the_end, run_batch=self._batch)
         except BaseException:
             job.release()
             raise
@@ -150,12 +153,18 @@ class Run:
         """
         self.result.close_shard(source, shard)
 
-    def _commit(self, batch: int, notes: Iterable[Row]) -> None:
+    def _batch(self, intake: DataFrame, batch: int) -> None:
+        """Run one batch, the way that suits it, and commit it."""
+        job, offset = self._job, self._log.offset(batch)
+        if offset is None:
+            raise InternalError(f"Spark runs batch {batch}, but its log does not say how it was planned")
+        way = way_of(job, intake_offset(offset), self._outlet.before(batch))
+        rows = collect(intake if way == EXPRESS else exchanged(intake, job, self._ticket))
         try:
-            offset = self._log.offset(batch)
-            if offset is None:
-                raise InternalError(f"Spark runs batch {batch}, but its log does not say how it was planned")
-            record = self._outlet.commit(batch, notes, offset)
+            if way == EXPRESS:
+                with our_errors("the stages"):
+                    rows = iter(run_stages(job, batch, rows))
+            record = self._outlet.commit(batch, rows, offset)
             with self._changed:
                 self._changed.notify_all()
             if self._on_batch is not None:

@@ -1,0 +1,54 @@
+"""The way of a batch: how its rows get from the intake through the stages to the outlet.
+
+```
+                    ┌─ few rows ──> EXPRESS: stage 1, 2, … one after the other, in this process ──┐
+ rows of the intake ┤                                                                             ├──> outlet
+                    └─ many ──────> EXCHANGE: every stage a job of Spark, one task to a bucket ───┘
+```
+
+Both run the same stages over the same state, so they give the same bytes, and batches of both kinds may follow each
+other. Few rows are not worth the exchange: Spark needs longer to move them than the stages to work on them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from penstock.runtime.board import Record
+from penstock.runtime.job import Job
+from penstock.runtime.offsets import Offset
+from penstock.runtime.settings import AUTO, EXCHANGE, EXPRESS
+from penstock.runtime.stage import run_stage
+from penstock.runtime.train import Row
+
+EXPRESS_ROWS: Final = 50_000
+"""A batch that reads more goes by exchange: from here on several cores are worth what it costs to reach them."""
+EXPRESS_BYTES: Final = 8 * 1024 * 1024
+EXPRESS_HELD: Final = 1_000_000
+"""So does one whose boxes hold more tuples than this: every stage may have to look at all of them."""
+
+
+def way_of(job: Job, offset: Offset, before: Record) -> str:
+    """How a batch travels: by what it reads at most, and what its boxes hold; never by the clock or by chance."""
+    if not job.plan.stages:
+        return EXPRESS
+    if job.settings.way != AUTO:
+        return job.settings.way
+    size = offset.get("size")
+    if size is None or any(getattr(s.connector, "planned_elsewhere", False) for s in job.plan.network.sources):
+        return EXCHANGE  # nobody knows how much there is to read
+    held = sum(work.held_rows for work in before.boxes.values())
+    few = size["rows"] <= EXPRESS_ROWS and size["bytes"] <= EXPRESS_BYTES and held <= EXPRESS_HELD
+    return EXPRESS if few else EXCHANGE
+
+
+def run_stages(job: Job, batch: int, rows: Iterable[Row]) -> list[Row]:
+    """The express way: all stages in this process, bucket by bucket; what is left is for the outlet."""
+    moving = list(rows)
+    for stage in range(1, job.plan.stages + 1):
+        arrived: list[list[Row]] = [[] for _ in range(job.settings.buckets)]
+        for row in moving:
+            arrived[row.bucket].append(row)
+        moving = [row for bucket, mine in enumerate(arrived) for row in run_stage(job, stage, bucket, batch, mine)]
+    return moving
