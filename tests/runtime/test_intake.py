@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +16,7 @@ from penstock.algebra.ticks import END
 from penstock.connectors.base import Split
 from penstock.runtime.intake import read_assignment
 from penstock.runtime.local import LocalExecutor
+from penstock.runtime.offsets import InputAt, intake_offset, offset_text
 from penstock.runtime.planner import Planner, _share_out
 from penstock.runtime.result import Result
 from penstock.runtime.train import OUTLET
@@ -60,11 +60,11 @@ def test_an_offset_says_everything_that_the_answer_depends_on(tmp_path: Path) ->
     planner = Planner(job)
     start = planner.initial()
     end = planner.latest(start)
-    assert json.loads(json.dumps(end)) == end
-    assert end["inputs"] == {"in": {"position": {"at": 2}, "ended": False}}
+    assert intake_offset(offset_text(end)) == end
+    assert end.inputs == {"in": InputAt({"at": 2}, ended=False)}
     assert planner.assignments(start, start) == []
     first = planner.assignments(start, end)
-    again = Planner(job).assignments(json.loads(json.dumps(start)), json.loads(json.dumps(end)))
+    again = Planner(job).assignments(*(intake_offset(offset_text(offset)) for offset in (start, end)))
     assert again == first
 
 
@@ -127,7 +127,7 @@ def test_a_shard_that_appears_later_starts_where_its_input_stands(tmp_path: Path
 def test_with_nothing_new_the_offset_stays(tmp_path: Path) -> None:
     planner = Planner(job_of(network([(1, "a")]), tmp_path))
     end = planner.latest(planner.initial())
-    assert end["inputs"]["in"]["ended"]
+    assert end.inputs["in"].ended
     assert planner.latest(end) == end
 
 

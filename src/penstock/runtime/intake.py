@@ -32,7 +32,8 @@ from penstock.runtime.allotment import columns_to_read
 from penstock.runtime.board import InputCount, Issued
 from penstock.runtime.control import Control
 from penstock.runtime.job import Job, part_number
-from penstock.runtime.planner import Assignment, Said
+from penstock.runtime.offsets import Said
+from penstock.runtime.planner import Assignment
 from penstock.runtime.promises import measured
 from penstock.runtime.refusals import Refusals
 from penstock.runtime.silence import stating

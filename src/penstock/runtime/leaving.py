@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Collection, Mapping
-from typing import Any, Final
+from collections.abc import Collection
+from typing import Final
 
 from penstock.algebra.box import Source
 from penstock.errors import QueryError
@@ -22,9 +22,6 @@ from penstock.storage.folder import Folder
 _SUFFIX: Final = ".json"
 _LOOK_SECONDS: Final = 0.1
 """How often the planner looks for requests while nothing else happens."""
-
-Left = dict[str, dict[str, int]]
-"""The clock readings at which shards leave, by input and shard."""
 
 
 class Leaving:
@@ -58,13 +55,13 @@ class Leaving:
 
     def decide(
         self, record: Record, asked: list[dict[str, str]], speaking: Collection[tuple[str, str]], now: int, since: int
-    ) -> Left:
+    ) -> dict[str, dict[str, int]]:
         """The shards that leave at a clock reading; those that deliver in this batch stay.
 
         Nobody is overdue who had no time to speak `since` a clock reading.
         """
         wanted = {(request["input"], request["shard"]) for request in asked}
-        found: Left = {}
+        found: dict[str, dict[str, int]] = {}
         for source in self._sources:
             for shard, seen in record.shards.get(source.name, {}).items():
                 if seen.ended or seen.gone or (source.name, shard) in speaking:
@@ -103,8 +100,3 @@ def is_overdue(source: Source, seen: Extremes, now: int, since: int) -> bool:
 
 def _requests(job: Job) -> Folder:
     return job.checkpoint.child("requests")
-
-
-def offset_part(left: Left, done: int) -> Mapping[str, Any]:
-    """What an offset says of it."""
-    return {**({"left": left} if left else {}), **({"requests": done} if done else {})}

@@ -1,41 +1,149 @@
-"""Offsets as text: what the engine's log of offsets says of a batch, and what the intake's part of it comes to.
+"""The offset of a batch: everything that decides what the batch does, and how it is written down.
 
-The local executor's text is the intake's offset itself. Spark's is a version, a line of its own, and a line for each
-of its sources, of which the intake is one.
+The same offsets give the same rows, whoever reads them again, so nothing that changes an answer may be anywhere else.
+The local executor writes the offset itself; Spark writes a version, a line of its own, and a line for each of its
+sources, of which the intake is one.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any, Final
 
+from penstock.connectors.base import Position
 from penstock.errors import WorldError
+from penstock.progress.extremes import Extremes
+from penstock.runtime.board import Issued
+from penstock.storage.sealed import RESTORE
 
-Offset = dict[str, Any]
+FORMAT: Final = 1
+"""How offsets are written. A newer one is refused."""
+
+Stated = Mapping[str, Mapping[str, Mapping[str, int]]]
+"""Ticks that shards state, by input, shard and mark."""
+Said = Sequence[tuple[str, str, str, Mapping[str, int]]]
+"""What is said in the place of silent shards: kind, input, shard and marks."""
+Left = Mapping[str, Mapping[str, int]]
+"""The clock readings at which shards leave, by input and shard."""
+
+
+@dataclass(frozen=True)
+class InputAt:
+    """How far an input has been read, and whether it has ended there."""
+
+    position: Position
+    ended: bool = False
+
+
+@dataclass(frozen=True)
+class Size:
+    """What a batch reads at most."""
+
+    rows: int = 0
+    bytes: int = 0
+
+
+@dataclass(frozen=True)
+class Offset:
+    """Where a batch ends, and what it is told."""
+
+    inputs: Mapping[str, InputAt]
+    shards: Mapping[str, Sequence[str]]
+    """The shards that each input was declared with: they hold windows back before they deliver anything."""
+    tasks: int
+    now: int = 0
+    """The clock reading of the batch, in microseconds since the epoch."""
+    version: int = 1
+    """The version of the network that the batch runs."""
+    issued: Mapping[str, Issued] = field(default_factory=dict)
+    """What each input had stated before the batch: what is below it is late."""
+    tables: Mapping[str, str] = field(default_factory=dict)
+    """The version of every static table, by the name of its box."""
+    requests: int = 0
+    """How many requests to close a shard have been heard."""
+    beats: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    """The clock reading of the last heartbeat, by input and shard."""
+    gone: bool = False
+    """Whether shards have ever left: from then on somebody may wait for an input that nobody speaks for."""
+    began: int | None = None
+    """The first clock reading of a script, where shards may be overdue."""
+    size: Size | None = None
+    """Of this batch alone, as all that follows. None if nobody knows."""
+    stated: Stated = field(default_factory=dict)
+    """What is said in the place of silent shards."""
+    said: Said = ()
+    left: Left = field(default_factory=dict)
+    """The shards that leave."""
+    starts: Mapping[str, Position] = field(default_factory=dict)
+    """Where inputs begin that a new version of the network has brought."""
+    known: Mapping[str, Mapping[str, Extremes]] = field(default_factory=dict)
+    """What all shards have delivered up to here, for the stages of a new version of the network."""
+
+    def to_json(self) -> dict[str, Any]:
+        """A JSON document; what says nothing is left out.
+
+        >>> Offset({"in": InputAt({"at": 3})}, {"in": ("0",)}, 2).to_json()
+        {'format': 1, 'inputs': {'in': {'position': {'at': 3}, 'ended': False}}, 'shards': {'in': ['0']}, 'tasks': 2}
+        """
+        told: dict[str, Any] = {"format": FORMAT}
+        for each in fields(self):
+            value = getattr(self, each.name)
+            if each.name in _ALWAYS or value not in _NOTHING.get(each.name, ({}, (), None, 0, False)):
+                told[each.name] = value
+        document: dict[str, Any] = json.loads(json.dumps(told, default=asdict))
+        return document
+
+    @staticmethod
+    def from_json(document: Mapping[str, Any]) -> Offset:
+        if document.get("format", FORMAT) > FORMAT:
+            raise WorldError(
+                "an offset was written by a newer version of Penstock",
+                expected=f"format {FORMAT} or older",
+                found=f"format {document['format']}",
+                hint="run the network with the newer version",
+            )
+        told = {each.name: document[each.name] for each in fields(Offset) if each.name in document}
+        return Offset(
+            **{
+                **told,
+                "inputs": {name: InputAt(**at) for name, at in document["inputs"].items()},
+                "shards": {name: tuple(shards) for name, shards in document["shards"].items()},
+                "issued": {name: Issued(**issued) for name, issued in document.get("issued", {}).items()},
+                "size": Size(**document["size"]) if document.get("size") else None,
+                "said": tuple((kind, name, shard, marks) for kind, name, shard, marks in document.get("said", ())),
+                "known": {
+                    name: {shard: Extremes.from_json(seen) for shard, seen in shards.items()}
+                    for name, shards in document.get("known", {}).items()
+                },
+            }
+        )
+
+
+_ALWAYS: Final = ("inputs", "shards", "tasks")
+_NOTHING: Final[dict[str, tuple[Any, ...]]] = {"version": (1,), "began": (None,), "size": (None,)}
 
 
 def offset_text(offset: Offset) -> str:
     """An offset as the local executor writes it."""
-    return json.dumps(offset)
+    return json.dumps(offset.to_json())
 
 
 def intake_offset(text: str) -> Offset:
     """The intake's offset in the text of a batch.
 
-    >>> intake_offset('v1\\n{"batchWatermarkMs": 0}\\n{"inputs": {}, "now": 3}')
-    {'inputs': {}, 'now': 3}
+    >>> text = 'v1\\n{"batchWatermarkMs": 0}\\n{"inputs": {}, "shards": {}, "tasks": 1, "now": 3}'
+    >>> intake_offset(text).now
+    3
     """
     for line in text.splitlines():
         if line.startswith("{"):
-            document: Offset = json.loads(line)
+            document = json.loads(line)
             if "inputs" in document:
-                return document
-    raise WorldError(
-        "an offset does not say how far the inputs were read",
-        found=text[:200],
-        hint="restore the checkpoint from a copy, or start with another one",
-    )
+                return Offset.from_json(document)
+    raise WorldError("an offset does not say how far the inputs were read", found=text[:200], hint=RESTORE)
 
 
 def is_local(text: str) -> bool:
@@ -46,7 +154,8 @@ def is_local(text: str) -> bool:
 def digest(offset: Offset) -> str:
     """What an offset comes to: the same for the same plan of a batch, whoever wrote it down.
 
-    >>> digest({"a": 1, "b": 2}) == digest({"b": 2, "a": 1})
+    >>> offset = Offset({"in": InputAt({"at": 3})}, {"in": ("0",)}, 2)
+    >>> digest(offset) == digest(intake_offset(offset_text(offset)))
     True
     """
-    return hashlib.blake2b(json.dumps(offset, sort_keys=True).encode(), digest_size=8).hexdigest()
+    return hashlib.blake2b(json.dumps(offset.to_json(), sort_keys=True).encode(), digest_size=8).hexdigest()

@@ -12,8 +12,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
-from typing import Any
+from dataclasses import dataclass, field, replace
 
 from penstock.connectors.base import Feed, Split
 from penstock.connectors.journal import FileJournal
@@ -24,17 +23,15 @@ from penstock.runtime.allotment import Allotment
 from penstock.runtime.board import Board, Issued, Record
 from penstock.runtime.control import Control
 from penstock.runtime.job import Job
-from penstock.runtime.leaving import Leaving, Left, offset_part
-from penstock.runtime.offsets import Offset, digest, intake_offset
-from penstock.runtime.silence import Silence, Stated, merged
+from penstock.runtime.leaving import Leaving
+from penstock.runtime.offsets import InputAt, Left, Offset, Said, Size, Stated, digest, intake_offset
+from penstock.runtime.silence import Silence, merged
 from penstock.runtime.tables import TableKeeper
 from penstock.storage.sealed import RESTORE
 
 ONLY_SHARD = "0"
 _LOOK_SECONDS = 1.0
 """How often tables are looked at when nothing arrives here."""
-Said = Sequence[tuple[str, str, str, Mapping[str, int]]]
-"""What is said in the place of silent shards: kind, input, shard and marks."""
 
 
 @dataclass(frozen=True)
@@ -81,44 +78,45 @@ class Planner:
         self._planned = self._replays()
 
     def initial(self) -> Offset:
-        inputs = {name: {"position": feed.start(), "ended": False} for name, feed in self._open().items()}
-        # Fixed here, once: what an input lists later must not change what an earlier batch has waited for.
-        shards = {s.name: list(s.connector.shards()) for s in self._job.plan.network.sources}
-        return {"inputs": inputs, "shards": shards, "issued": {}, "tasks": self._job.settings.tasks, "now": 0}
+        inputs = {name: InputAt(feed.start()) for name, feed in self._open().items()}
+        return Offset(inputs, self._declared(), self._job.settings.tasks)
+
+    def _declared(self) -> dict[str, tuple[str, ...]]:
+        # Fixed once: what an input lists later must not change what an earlier batch has waited for.
+        return {s.name: tuple(s.connector.shards()) for s in self._job.plan.network.sources}
 
     def latest(self, start: Offset) -> Offset:
         """The offset of the next batch: `start` itself when no input has anything new."""
         if self._planned and (again := self._planned.pop(digest(start), None)) is not None:
             return again
         feeds = self._open()
-        live = [name for name in feeds if not start["inputs"][name]["ended"]]
+        live = [name for name in feeds if not start.inputs[name].ended]
         if not live:
             return start
-        steps = self._allotment.advance(feeds, {name: start["inputs"][name]["position"] for name in live})
-        taken = {name: {"position": step.position, "ended": step.ended} for name, step in steps.items()}
-        inputs = {**start["inputs"], **taken}
-        moved = inputs != start["inputs"]
+        steps = self._allotment.advance(feeds, {name: start.inputs[name].position for name in live})
+        inputs = {**start.inputs, **{name: InputAt(step.position, step.ended) for name, step in steps.items()}}
+        moved = inputs != start.inputs
         clocks = [step.clock for step in steps.values() if step.clock is not None]
         # A script may bring its own clock; time never goes back, whatever the machine's clock does.
-        now = max(start["now"] + self._stamps, max(clocks) if clocks else time.time_ns() // 1000)
-        asked = self._leaving.asked(start.get("requests", 0))
+        now = max(start.now + self._stamps, max(clocks) if clocks else time.time_ns() // 1000)
+        asked = self._leaving.asked(start.requests)
         looked = self._look_at_tables(start, now)
-        changed = looked is not None and looked != start.get("tables", {})
-        if not moved and not asked and not changed and not self._timed and not start.get("gone"):
+        changed = looked is not None and looked != start.tables
+        if not moved and not asked and not changed and not self._timed and not start.gone:
             return start
         record = self._record_before(start)
         if not record.shards:
             # Before the first batch only the declaration knows of shards: those that do not deliver are silent.
-            record.shards = {name: dict.fromkeys(shards, NOTHING) for name, shards in start["shards"].items()}
+            record.shards = {name: dict.fromkeys(shards, NOTHING) for name, shards in start.shards.items()}
         speaking = {
             (name, split.shard)
             for name in live
-            if inputs[name] != start["inputs"][name]
-            for split in feeds[name].splits(start["inputs"][name]["position"], inputs[name]["position"])
+            if inputs[name] != start.inputs[name]
+            for split in feeds[name].splits(start.inputs[name].position, inputs[name].position)
         }
-        beats = self._silence.heartbeats(record, start.get("beats", {}), speaking, now)
+        beats = self._silence.heartbeats(record, start.beats, speaking, now)
         # The clock of a script stands still while the run is down: a restart changes nothing.
-        since = start.get("began", now) if clocks else self._leaving.since(now)
+        since = (now if start.began is None else start.began) if clocks else self._leaving.since(now)
         left = self._leaving.decide(record, asked, speaking, now, since)
         woken = record.wake is not None and now >= record.wake
         due = moved or changed or woken or bool(beats) or bool(left) or bool(asked)
@@ -127,23 +125,24 @@ class Planner:
         stated = merged(merged(beats, demanded), latent)
         if not due and not stated:
             return start
-        issued = {s.name: asdict(record.issued(s)) for s in self._job.plan.network.sources}
-        versions = looked if looked is not None else self._tables.current(start.get("tables", {}), now)
-        tables = {"tables": versions} if versions else {}
-        silence: dict[str, Any] = {"stated": stated, "said": _said(beats, demanded, latent)} if stated else {}
-        if beats:
-            last = start.get("beats", {})
-            silence["beats"] = {**last, **{n: {**last.get(n, {}), **dict.fromkeys(s, now)} for n, s in beats.items()}}
-        silence |= offset_part(left, start.get("requests", 0) + len(asked))
-        if left:
-            # From now on somebody may wait for an input that nobody speaks for.
-            silence["gone"] = True
-        kept = {key: value for key, value in start.items() if key not in ("stated", "said", "left")}
-        size = {"rows": sum(s.rows for s in steps.values()), "bytes": sum(s.bytes for s in steps.values())}
-        offset = {"inputs": inputs, "issued": issued, "tasks": self._job.settings.tasks, "now": now, "size": size}
-        if clocks and self._leaving.timed:
-            offset["began"] = since
-        return {**kept, **offset, **tables, **silence}
+        last = start.beats
+        return Offset(
+            inputs,
+            start.shards,
+            self._job.settings.tasks,
+            now,
+            start.version,
+            {s.name: record.issued(s) for s in self._job.plan.network.sources},
+            looked if looked is not None else self._tables.current(start.tables, now),
+            start.requests + len(asked),
+            {**last, **{n: {**last.get(n, {}), **dict.fromkeys(s, now)} for n, s in beats.items()}},
+            start.gone or bool(left),
+            since if clocks and self._leaving.timed else start.began,
+            Size(sum(s.rows for s in steps.values()), sum(s.bytes for s in steps.values())),
+            stated,
+            _said(beats, demanded, latent),
+            left,
+        )
 
     def _replays(self) -> dict[str, Offset]:
         """Batches that had been planned when a run went back behind them: by what the offset before them comes to."""
@@ -174,7 +173,7 @@ class Planner:
         if not self._looks or (self._looked and time.monotonic() - self._looked < _LOOK_SECONDS):
             return None
         self._looked = time.monotonic()
-        return self._tables.current(start.get("tables", {}), now)
+        return self._tables.current(start.tables, now)
 
     def assignments(self, start: Offset, end: Offset) -> list[Assignment]:
         """The work between two offsets, shared out evenly in order of arrival."""
@@ -183,25 +182,24 @@ class Planner:
         splits: list[tuple[str, Split]] = []
         ended: dict[str, tuple[str, ...]] = {}
         for name, feed in self._open().items():
-            before, after = start["inputs"][name], end["inputs"][name]
-            fresh = [(name, split) for split in feed.splits(before["position"], after["position"])]
+            before, after = start.inputs[name], end.inputs[name]
+            fresh = [(name, split) for split in feed.splits(before.position, after.position)]
             splits += fresh
-            if after["ended"] and not before["ended"]:
+            if after.ended and not before.ended:
                 known = {
-                    *end["shards"][name],
-                    *end["issued"].get(name, {}).get("shards", {}),
+                    *end.shards[name],
+                    *end.issued.get(name, Issued()).shards,
                     *(s.shard for _, s in fresh),
                 }
                 ended[name] = tuple(sorted(known)) or (ONLY_SHARD,)
-        issued = {name: Issued(**document) for name, document in end["issued"].items()}
-        control, firsts = Control(end["now"], end.get("tables", {}), digest(start), digest(end)), [0]
-        for share in (shares := _share_out(splits, end["tasks"])):
+        control, firsts = Control(end.now, end.tables, digest(start), digest(end)), [0]
+        for share in (shares := _share_out(splits, end.tasks)):
             firsts.append(firsts[-1] + len(share))
         first, *others = (
-            Assignment(i, tuple(share), issued, first=firsts[i], control=control) for i, share in enumerate(shares)
+            Assignment(i, tuple(share), end.issued, first=firsts[i], control=control) for i, share in enumerate(shares)
         )
-        told = {"stated": end.get("stated", {}), "left": end.get("left", {}), "said": end.get("said", ())}
-        return [replace(first, open=end["shards"], ended=ended, **told), *others]
+        first = replace(first, open=end.shards, ended=ended, stated=end.stated, left=end.left, said=end.said)
+        return [first, *others]
 
     def close(self) -> None:
         for feed in self._feeds.values():
@@ -217,14 +215,14 @@ class Planner:
         return self._feeds
 
 
-def _said(beats: Stated, demanded: Stated, latent: Stated) -> list[tuple[str, str, str, Mapping[str, int]]]:
+def _said(beats: Stated, demanded: Stated, latent: Stated) -> Said:
     kinds = ((traces.HEARTBEAT, beats), (traces.ETS, demanded), (traces.LATENT, latent))
-    return [
+    return tuple(
         (kind, name, shard, marks)
         for kind, stated in kinds
         for name, shards in stated.items()
         for shard, marks in shards.items()
-    ]
+    )
 
 
 def _share_out(splits: Sequence[tuple[str, Split]], tasks: int) -> list[list[tuple[str, Split]]]:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
 
 from penstock.algebra.box import Source, Track
 from penstock.algebra.hidden import ENDED
@@ -16,6 +15,7 @@ from penstock.algebra.ticks import BEGINNING, END
 from penstock.progress.extremes import Extremes, Reach
 from penstock.progress.idle import Heartbeat, Idle, OnDemand, idle_of
 from penstock.runtime.board import Need, Record, source_marks
+from penstock.runtime.offsets import InputAt
 from penstock.runtime.waiting import Way, culprits, met
 
 Stated = dict[str, dict[str, dict[str, int]]]
@@ -112,9 +112,9 @@ class Silence:
             low, high = (low, middle) if releases(middle) else (middle, high)
         return high
 
-    def latent(self, inputs: Mapping[str, Any], now: int) -> Stated:
+    def latent(self, inputs: Mapping[str, InputAt], now: int) -> Stated:
         """What inputs with latent timestamps state with every batch: whatever they bring later is later."""
-        latent = [s for s in self.network.sources if s.timestamps == "latent" and not inputs[s.name]["ended"]]
+        latent = [s for s in self.network.sources if s.timestamps == "latent" and not inputs[s.name].ended]
         return {s.name: {shard: {s.on: now + 1} for shard in s.connector.shards()} for s in latent}
 
     def _silent(

@@ -72,7 +72,7 @@ class SparkModel:
             end = self._planner.latest(start)
             if end == start:
                 return None
-            text = f'v1\n{{"batchWatermarkMs":0}}\n{json.dumps(end)}'
+            text = f'v1\n{{"batchWatermarkMs":0}}\n{json.dumps(end.to_json())}'
             self._write("offsets", batch, text)
         record = self._outlet.commit(batch, self._rows(batch, start, end), self._log.offset(batch) or "")
         self._write("commits", batch, 'v1\n{"nextBatchWatermarkMs":0}')

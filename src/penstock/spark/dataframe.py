@@ -6,7 +6,6 @@ before the batch from the board's record of the batch before, the versions of st
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
@@ -24,6 +23,7 @@ from penstock.runtime.board import Board
 from penstock.runtime.control import Control
 from penstock.runtime.intake import Intake
 from penstock.runtime.job import Job
+from penstock.runtime.offsets import intake_offset
 from penstock.runtime.planner import ONLY_SHARD
 from penstock.runtime.train import to_batch
 from penstock.spark.carrier import JobTicket, current_batch, wrapped_errors
@@ -120,10 +120,7 @@ def _versions(job: Job, batch: int) -> Mapping[str, str]:
     """
     if not any(isinstance(box, TableJoin) for box in job.plan.network.boxes):
         return {}
-    lines = job.spark.child("offsets").read(str(batch)).to_pybytes().decode().splitlines()
-    offsets = [json.loads(line) for line in lines if line.startswith("{")]
-    found: Mapping[str, str] = next((o["tables"] for o in offsets if "tables" in o and "inputs" in o), {})
-    return found
+    return intake_offset(job.spark.child("offsets").read(str(batch)).to_pybytes().decode()).tables
 
 
 def dataframe(frame: DataFrame) -> DataFrameInput:

@@ -53,15 +53,22 @@ class IntakeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def initialOffset(self) -> dict[str, Any]:
         with wrapped_errors(self._ticket):
-            return self._plan().initial()
+            return self._plan().initial().to_json()
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
+        from penstock.runtime.offsets import Offset
+
         with wrapped_errors(self._ticket):
-            return self._plan().latest(start)
+            before = Offset.from_json(start)
+            after = self._plan().latest(before)
+            # Spark takes offsets for equal if their texts are.
+            return start if after == before else after.to_json()
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+        from penstock.runtime.offsets import Offset
+
         with wrapped_errors(self._ticket):
-            return [Share(a) for a in self._plan().assignments(start, end)]
+            return [Share(a) for a in self._plan().assignments(Offset.from_json(start), Offset.from_json(end))]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         from penstock.runtime.intake import read_assignment
