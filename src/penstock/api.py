@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from penstock.errors import QueryError
@@ -19,6 +19,7 @@ from penstock.runtime.opening import architecture_of, look_at, open_job
 from penstock.runtime.result import Result
 from penstock.runtime.settings import AUTO, POWER, PROCESS, TRAIN_BYTES, Settings
 from penstock.runtime.stepping.stepper import Stepper
+from penstock.spark.carrier import dumps
 from penstock.spark.run import Run, run_to_end
 from penstock.spark.session import parallelism
 from penstock.storage.folder import Folder
@@ -46,6 +47,7 @@ class Network(Builder):
         way: str = AUTO,
         max_refused: Most | None = None,
         max_late: Most | None = None,
+        discard: Iterable[str] = (),
         on_batch: Callable[[Record], None] | None = None,
     ) -> Result:
         """Run over bounded inputs to their end, exactly once, and return what came out.
@@ -60,6 +62,9 @@ class Network(Builder):
 
         `max_refused` and `max_late` are the most records of an input that may be refused, and tuples that may be late:
         a number, or a share such as "5%". The run ends with an error after the batch that exceeds them.
+
+        If the network has changed since the checkpoint was made, the run goes on with the changed one: see
+        `Run.change`, also for `discard`.
         """
         if engine not in ENGINES:
             raise QueryError(f"unknown engine {engine!r}", expected=f"one of {', '.join(ENGINES)}")
@@ -83,8 +88,8 @@ class Network(Builder):
         if checkpoint is not None:
             refuse_if_held(Folder(checkpoint))
         if engine == "local":
-            return run_locally(self._job(settings, checkpoint, os.cpu_count() or 1, architecture), on_batch)
-        job = self._job(settings, checkpoint, parallelism(master), architecture)
+            return run_locally(self._job(settings, checkpoint, os.cpu_count() or 1, architecture, discard), on_batch)
+        job = self._job(settings, checkpoint, parallelism(master), architecture, discard)
         return run_to_end(job, master=master, on_batch=on_batch)
 
     def start(
@@ -101,6 +106,7 @@ class Network(Builder):
         way: str = AUTO,
         max_refused: Most | None = None,
         max_late: Most | None = None,
+        discard: Iterable[str] = (),
         on_batch: Callable[[Record], None] | None = None,
     ) -> Run:
         """Start on Spark and return a handle; the run goes on until it is stopped or its inputs have ended."""
@@ -116,7 +122,7 @@ class Network(Builder):
         )
         if checkpoint is not None:
             refuse_if_held(Folder(checkpoint))
-        job = self._job(settings, checkpoint, parallelism(master), architecture)
+        job = self._job(settings, checkpoint, parallelism(master), architecture, discard)
         bounded = all(s.connector.bounded for s in job.plan.network.sources)
         return Run(job, master=master, to_the_end=bounded, on_batch=on_batch)
 
@@ -137,10 +143,12 @@ class Network(Builder):
         """
         return Stepper(compile_network(self.network, architecture), relaxed=relaxed)
 
-    def _job(self, settings: Settings, checkpoint: str | None, cores: int, architecture: str) -> Job:
+    def _job(
+        self, settings: Settings, checkpoint: str | None, cores: int, architecture: str, discard: Iterable[str]
+    ) -> Job:
         plan = compile_network(self.network, architecture)
         if checkpoint is not None:
-            job = open_job(plan, settings, Folder(checkpoint), cores)
+            job = open_job(plan, settings, Folder(checkpoint), cores, discard=discard, dumps=dumps)
             try:
                 # A run that a limit has ended must not creep on, a batch with every start.
                 judge(plan.network, settings, Board(job.board).latest())
@@ -151,4 +159,4 @@ class Network(Builder):
         temporary = TemporaryFolder(f"penstock-{self.name}-")
         # Nobody can go on from a folder that goes with this process.
         settings = replace(settings, durability=PROCESS)
-        return open_job(plan, settings, Folder(temporary.path), cores, keep=temporary)
+        return open_job(plan, settings, Folder(temporary.path), cores, keep=temporary, dumps=dumps)

@@ -56,8 +56,9 @@ def agree(job: Job) -> None:
 def _forget_after(job: Job, board: Board, whole: int) -> None:
     """Take back all that is behind a batch, unless another process has done those batches in the meantime."""
     job.check_claim()
+    first = board.at(whole).version
     board.forget_after(whole)
-    for stage in range(1, job.plan.stages + 1):
+    for stage in range(1, max(_stages(job, version) for version in range(first, job.version + 1)) + 1):
         for bucket in range(job.settings.buckets):
             job.check_claim()
             forget_after(job.state(stage, bucket), whole)
@@ -89,14 +90,25 @@ def _last_whole(job: Job, board: Board, posted: list[int]) -> tuple[int, WorldEr
 
 def _check_whole(job: Job, record: Record) -> None:
     """Refuse a batch of which something is missing or damaged."""
-    places = [
-        job.state(stage, bucket) for stage in range(1, job.plan.stages + 1) for bucket in range(job.settings.buckets)
-    ]
+    stages = range(1, _stages(job, record.version) + 1)
+    places = [job.state(stage, bucket) for stage in stages for bucket in range(job.settings.buckets)]
     with ThreadPoolExecutor(min(len(places), _READERS) or 1) as pool:
         list(pool.map(lambda folder: _check_state(folder, record), places))
-    for output in job.plan.network.outputs:
+    for output in _outputs_of(job, record.version):
         if isinstance(output.target, Results):
             _check_kept(KeptResults(job.scratch(output.name)), job.scratch(output.name), output, record)
+
+
+def _stages(job: Job, version: int) -> int:
+    """How many stages a version of the network has."""
+    if version == job.version or job.shelf is None:
+        return job.plan.stages
+    return job.shelf.versions.at(version).stages
+
+
+def _outputs_of(job: Job, version: int) -> list[Output]:
+    """The outputs of the network that were there already in an earlier version."""
+    return [o for o in job.plan.network.outputs if job.births.get(f"output {o.name}", 1) <= version]
 
 
 def _check_enrolled(scratch: Folder, *, used: bool) -> bool:
@@ -154,7 +166,7 @@ def _secure_plans(job: Job, board: Board, log: SparkLog, whole: int, begun: int,
 def _check_targets(job: Job, board: Board, whole: int) -> None:
     """Compare what every target outside of the checkpoint says of itself with what the run knows of it."""
     record, planned = board.at(whole), board.planned()
-    for output in job.plan.network.outputs:
+    for output in _outputs_of(job, record.version):
         scratch, target = job.scratch(output.name), output.target
         if not target.outside or not _check_enrolled(scratch, used=bool(planned) or output.name in record.committed):
             continue

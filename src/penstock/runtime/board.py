@@ -134,6 +134,8 @@ class Record:
     """Why records of each input were refused."""
     disorder: dict[str, dict[str, Disorder]] = field(default_factory=dict)
     """How far tuples were behind, by input and progressing attribute."""
+    version: int = 1
+    """The version of the network that the batch ran."""
 
     @property
     def ended(self) -> bool:
@@ -181,6 +183,7 @@ class Record:
                 name: {attribute: Disorder(**seen) for attribute, seen in of_input.items()}
                 for name, of_input in document.get("disorder", {}).items()
             },
+            document.get("version", 1),
         )
 
 

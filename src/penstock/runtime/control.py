@@ -18,3 +18,5 @@ class Control:
     """What the offset before this batch comes to; nothing where the intake has no part in the batch."""
     end: str = ""
     """What the offset of this batch comes to."""
+    before: int = 0
+    """The version of the network that the batch before ran; 0 where the intake has no part in the batch."""

@@ -57,6 +57,9 @@ def read_assignment(job: Job, assignment: Assignment, batch: int) -> Iterator[Ro
         for name, shards in shards_of.items():
             for shard in shards:
                 intake.report(name, shard, seen)
+    for name, known in assignment.known.items():
+        for shard, before in known.items():
+            intake.report(name, shard, before)
     for name, shards_left in assignment.left.items():
         for shard, reading in shards_left.items():
             intake.report(name, shard, Extremes(left=reading))

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
@@ -18,6 +19,9 @@ from penstock.runtime.settings import Settings
 from penstock.storage.folder import Folder
 from penstock.storage.lease import Claim, Lease
 
+if TYPE_CHECKING:
+    from penstock.runtime.shelf import Shelf
+
 TASKS_PER_PLACE = 1_000_000
 """Parts of an output are numbered by place, task and piece; no place has this many tasks."""
 PIECES_PER_TASK = 10_000
@@ -27,6 +31,16 @@ PIECES_PER_TASK = 10_000
 def part_number(place: int, task: int, piece: int = 0) -> int:
     """The number of a part: the order of parts is that of places, tasks and pieces."""
     return (place * TASKS_PER_PLACE + task) * PIECES_PER_TASK + piece
+
+
+@dataclass(frozen=True)
+class Inherited:
+    """What a version of a network takes over from the one before."""
+
+    stages: int = 0
+    """How many stages that one had."""
+    boxes: Mapping[str, int] = field(default_factory=dict)
+    """The stateful boxes that keep their state, and the stage at which they had it."""
 
 
 @dataclass(frozen=True)
@@ -42,9 +56,16 @@ class Job:
     """That this process may write to the checkpoint; None for who only looks."""
     claim: Claim | None = field(default=None, compare=False)
     """What the tasks of the job know of it."""
+    version: int = 1
+    """Which version of the network this is."""
+    births: Mapping[str, int] = field(default_factory=dict)
+    """Since which version each part of the network has been the same, by role and name."""
+    inherited: Inherited = field(default_factory=Inherited)
+    shelf: Shelf | None = field(default=None, compare=False, repr=False)
+    """The jobs of all versions, in the process that runs them."""
 
     def __getstate__(self) -> dict[str, object]:
-        return {**self.__dict__, "keep": None, "lease": None}
+        return {**self.__dict__, "keep": None, "lease": None, "shelf": None}
 
     @property
     def epoch(self) -> int:
@@ -71,13 +92,27 @@ class Job:
         return self.checkpoint.child("spark")
 
     def journal(self, source: str) -> Folder:
-        return self.checkpoint.child("intake", source)
+        return self.checkpoint.child("intake", self._folder("input", source))
 
     def state(self, stage: int, bucket: int) -> Folder:
         return self.checkpoint.child("state", str(stage), str(bucket))
 
     def scratch(self, output: str) -> Folder:
-        return self.checkpoint.child("outlet", output)
+        return self.checkpoint.child("outlet", self._folder("output", output))
+
+    def took_effect(self, batch: int, now: int) -> None:
+        """A batch is about to be done that is the first of this version."""
+        if self.shelf is not None:
+            self.shelf.versions.begun(self.version, batch, now)
+
+    def is_new(self, role: str, name: str) -> bool:
+        """Whether a part of the network begins with this version."""
+        return self.births.get(f"{role} {name}", 1) == self.version
+
+    def _folder(self, role: str, name: str) -> str:
+        """One that has been begun anew does not find what its namesake has left."""
+        birth = self.births.get(f"{role} {name}", 1)
+        return name if birth == 1 else f"{name}@{birth}"
 
     def stage_outputs(self, batch: int, part: int, leaving: dict[str, list[pa.Table]], now: int) -> dict[str, object]:
         """On a worker: hand the tuples that reached an output to its target; the receipts, as JSON."""

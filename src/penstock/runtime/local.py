@@ -16,6 +16,7 @@ from penstock.runtime.outlet import Outlet
 from penstock.runtime.planner import Planner
 from penstock.runtime.result import Result
 from penstock.runtime.settings import EXPRESS
+from penstock.runtime.shelf import jobs_of
 from penstock.runtime.stage import run_stage
 from penstock.runtime.train import Row, from_batches, to_batch
 from penstock.runtime.ways import run_stages, way_of
@@ -26,6 +27,7 @@ class LocalExecutor:
 
     def __init__(self, job: Job) -> None:
         self._job = job
+        self._jobs = jobs_of(job)
         self._planner = Planner(job)
         self._outlet = Outlet(job)
         self._board = Board(job.board, job.epoch)
@@ -33,12 +35,13 @@ class LocalExecutor:
 
     def step(self) -> Record | None:
         """Run one batch; None when no input has anything new."""
-        job, batch = self._job, self._batch
+        batch = self._batch
         start = self._offset(batch - 1) or self._planner.initial()
         # As on Spark, the plan of a batch is recorded before it runs, and a batch cut short is run again as planned.
         end = self._offset(batch) or self._planner.latest(start)
         if end == start:
             return None
+        self._job = job = self._jobs.at(end.version)
         self._board.post_offset(batch, offset_text(end))
         rows = [r for a in self._planner.assignments(start, end) for r in read_assignment(job, a, batch)]
         # Through the row format, as on Spark: what does not survive it must fail here too.

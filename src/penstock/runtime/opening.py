@@ -7,24 +7,30 @@
 
 from __future__ import annotations
 
-import hashlib
+import contextlib
+import uuid
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from itertools import zip_longest
 from typing import Any
 
-from penstock.algebra.box import Output
 from penstock.errors import QueryError, WorldError
 from penstock.plan.plan import OUT_OF_ORDER, Plan
 from penstock.runtime.agreement import agree, last_epoch
-from penstock.runtime.job import Job, written_schema
+from penstock.runtime.board import Board
+from penstock.runtime.job import Inherited, Job, written_schema
+from penstock.runtime.offsets import intake_offset
 from penstock.runtime.settings import POWER, Settings
+from penstock.runtime.shelf import Shelf
+from penstock.runtime.spark_log import SparkLog
 from penstock.runtime.train import hash_probe
+from penstock.runtime.versions import Dumps, Part, Version, Versions, fingerprint, first_version, next_version
 from penstock.storage.folder import Folder
 from penstock.storage.lease import MACHINE, Surroundings, take
 from penstock.storage.private import make_private
-from penstock.storage.sealed import read_sealed, write_sealed
+from penstock.storage.sealed import RESTORE, read_sealed, write_sealed
 
 _IDENTITY = "network.json"
+_VERSIONS = "versions"
 ABSENT = {"architecture": OUT_OF_ORDER}
 """What a checkpoint means that does not say."""
 
@@ -36,8 +42,14 @@ def open_job(
     cores: int,
     keep: object = None,
     surroundings: Surroundings = MACHINE,
+    *,
+    discard: Iterable[str] = (),
+    dumps: Dumps | None = None,
 ) -> Job:
-    """Take the checkpoint for this run, make sure that it is this network's and whole, and check all targets."""
+    """Take the checkpoint for this run, make sure that it is this network's and whole, and check all targets.
+
+    If the network has changed since, this is its next version; what would be lost by that must be named in `discard`.
+    """
     checkpoint = replace(checkpoint, lasting=settings.durability == POWER)
     make_private(checkpoint)
     lease = take(checkpoint, least=last_epoch(checkpoint), surroundings=surroundings)
@@ -49,14 +61,15 @@ def open_job(
         identity = {
             "network": plan.network.name,
             "architecture": plan.architecture,
-            "fingerprint": fingerprint(plan),
             "buckets": job.settings.buckets,
             "hash": hash_probe(),
         }
         if known is None:
-            write_sealed(checkpoint, _IDENTITY, {**identity, "boxes": _boxes(plan)})
+            known = {**identity, "run": uuid.uuid4().hex}
+            write_sealed(checkpoint, _IDENTITY, known)
         else:
             _check_identity(job, known, identity)
+        job = _turn_to_version(job, Versions(checkpoint.child(_VERSIONS), known["run"], dumps), discard)
         agree(job)
         for output in plan.network.outputs:
             output.target.check(output.name, written_schema(output), job.scratch(output.name))
@@ -69,6 +82,42 @@ def open_job(
             lease.release()
         raise
     return job
+
+
+def _turn_to_version(job: Job, versions: Versions, discard: Iterable[str]) -> Job:
+    """The job as the version of the network that it is: the one that ran last, or the next."""
+    ran = _last_named(job)
+    for number in versions.numbers():
+        if number > max(1, ran):
+            versions.withdraw(number)  # somebody asked for it, but no batch has heard of it
+    if not versions.numbers() or not ran:
+        if ran:
+            raise WorldError(f"the versions of the network are missing in {versions.folder.path}", hint=RESTORE)
+        version = first_version(job.plan)
+        versions.put(version, job.plan)
+        return Shelf(replace(job, births=version.births), versions).newest
+    last = versions.at(ran)
+    before = versions.at(ran - 1).inherited_by(last) if ran > 1 else Inherited()
+    if last.fingerprint == fingerprint(job.plan):
+        if versions.dumps is not None:
+            versions.put(last, job.plan)  # functions that it calls may have been mended
+        return Shelf(replace(job, version=ran, births=last.births, inherited=before), versions).newest
+    version = next_version(last, job.plan, discard)
+    job = replace(job, version=version.number, births=version.births, inherited=last.inherited_by(version))
+    versions.put(version, job.plan)
+    return Shelf(job, versions).newest
+
+
+def _last_named(job: Job) -> int:
+    """The newest version that any offset names; 0 if there is none."""
+    board, log = Board(job.board), SparkLog(job.spark)
+    found = [0]
+    for tell, batches in ((board.offset, {*board.batches(), *board.planned()}), (log.offset, {log.planned()} - {-1})):
+        for batch in batches:
+            with contextlib.suppress(WorldError):
+                if (text := tell(batch)) is not None:
+                    found.append(intake_offset(text).version)
+    return max(found)
 
 
 def architecture_of(checkpoint: Folder) -> str:
@@ -86,8 +135,31 @@ def look_at(plan: Plan, checkpoint: Folder) -> Job:
             hint="give the checkpoint that the network was started with",
         )
     job = Job(plan, replace(Settings(), buckets=known["buckets"]), checkpoint)
-    _check_identity(job, known, {**known, "network": plan.network.name, "fingerprint": fingerprint(plan)})
-    return job
+    _check_identity(job, known, {**known, "network": plan.network.name})
+    versions = Versions(checkpoint.child(_VERSIONS), known["run"])
+    numbers = versions.numbers()
+    version = next((v for v in map(versions.at, reversed(numbers)) if v.fingerprint == fingerprint(plan)), None)
+    if version is None:
+        raise _another_version(job, versions.at(numbers[-1]) if numbers else None)
+    return Shelf(replace(job, version=version.number, births=version.births), versions).newest
+
+
+def _another_version(job: Job, newest: Version | None) -> QueryError:
+    ours = first_version(job.plan).parts
+    theirs = newest.parts if newest is not None else {}
+    differing = [key for key in dict.fromkeys((*theirs, *ours)) if _text(theirs, key) != _text(ours, key)]
+    key = differing[0] if differing else ""
+    return QueryError(
+        f"the run in {job.checkpoint.path} is of a different version of this network",
+        network=job.plan.network.name,
+        expected=f"{key}: {_text(theirs, key)}" if key else "boxes in another order",
+        found=f"{key}: {_text(ours, key)}" if key else None,
+        hint="give the application as it runs now",
+    )
+
+
+def _text(parts: Mapping[str, Part], key: str) -> str:
+    return parts[key].text if key in parts else "no such part"
 
 
 def _identity(checkpoint: Folder) -> dict[str, Any] | None:
@@ -99,40 +171,15 @@ def _check_identity(job: Job, known: dict[str, object], identity: dict[str, obje
     reasons = {
         "network": "belongs to another network",
         "architecture": "was made with another architecture",
-        "fingerprint": "was made by a different version of this network",
         "buckets": "was made with another number of buckets",
         "hash": "was made with another version of the kernel, whose groups live in other buckets",
     }
     for key, reason in reasons.items():
         if known.get(key) != identity[key]:
-            expected, found = str(known.get(key)), str(identity[key])
-            if key == "fingerprint" and isinstance(before := known.get("boxes"), list):
-                pairs = zip_longest(before, _boxes(job.plan), fillvalue="no such box")
-                expected, found = next((pair for pair in pairs if pair[0] != pair[1]), (expected, found))
             raise QueryError(
                 f"the checkpoint {job.checkpoint.path} {reason}",
                 network=job.plan.network.name,
-                expected=expected,
-                found=found,
+                expected=str(known.get(key)),
+                found=str(identity[key]),
                 hint="run the network as it was, or start with another checkpoint",
             )
-
-
-def fingerprint(plan: Plan) -> str:
-    """What a checkpoint depends on: every box with its inputs, and its stage. Where outputs go may change."""
-    lines = [
-        f"{b.kind} {b.name} ({', '.join(p.name for p in b.inputs)}) "
-        f"{'' if isinstance(b, Output) else b.describe()} {plan.stage_of.get(b.name, '')} {b.schema(0)}"
-        for b in plan.network.boxes
-    ]
-    return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:16]
-
-
-def _boxes(plan: Plan) -> list[str]:
-    """The same as people read it, to say what has changed."""
-    return [
-        f"{b.kind} {b.name} <- {', '.join(p.name for p in b.inputs) or 'outside'}"
-        f"{'' if isinstance(b, Output) else f': {b.describe()}'} "
-        f"({', '.join(f'{f.name} {f.type}' for f in b.schema(0))})"
-        for b in plan.network.boxes
-    ]

@@ -29,11 +29,13 @@ from penstock.connectors.targets import Receipt
 from penstock.progress.disorder import Disorder, Stretch, joined
 from penstock.progress.extremes import NOTHING, Extremes
 from penstock.runtime.board import Board, BoxWork, InputCount, Need, Record, source_marks
+from penstock.runtime.carrying import carried
 from penstock.runtime.job import Job
 from penstock.runtime.limits import judge
 from penstock.runtime.offsets import digest, intake_offset
 from penstock.runtime.promises import warn_of_disorder
 from penstock.runtime.refusals import Refusals
+from penstock.runtime.shelf import jobs_of
 from penstock.runtime.traces import collect
 from penstock.runtime.train import Row
 
@@ -42,9 +44,14 @@ class Outlet:
     """Commits batches, and remembers the record it posted last."""
 
     def __init__(self, job: Job) -> None:
-        self._job = job
+        self._jobs = jobs_of(job)
         self._board = Board(job.board, job.epoch)
         self._last: Record | None = None
+        self._use(job)
+
+    def _use(self, job: Job) -> None:
+        """Commit batches of a version of the network from now on."""
+        self._job = job
         self._kept = {
             output.name: KeptResults(job.scratch(output.name), _limit(job, output.target))
             for output in job.plan.network.outputs
@@ -58,9 +65,13 @@ class Outlet:
     def commit(self, batch: int, rows: Iterable[Row], offset: str) -> Record:
         """Make a batch visible and post its record; `offset` is the engine's text of how it was planned."""
         arrived = time.time_ns() // 1000
+        planned = intake_offset(offset)
+        if planned.version != self._job.version:
+            self._use(self._jobs.at(planned.version))
         self._job.check_claim()
         notes = [row.header["content"] for row in sorted(rows, key=lambda r: str(r.header["from"]))]
-        before = self.before(batch)
+        former = self.before(batch)
+        before = carried(former, self._job)
         receipts: dict[str, list[Receipt]] = {}
         for content in notes:
             for piece in content["receipts"]:
@@ -72,10 +83,12 @@ class Outlet:
         for output in self._job.plan.network.outputs:
             self._job.commit_output(output, batch, receipts.get(output.name, []))
         record = self._record(batch, before, notes, receipts)
-        record.epoch, record.offset, record.digest = self._job.epoch, offset, digest(intake_offset(offset))
+        record.epoch, record.offset, record.digest = self._job.epoch, offset, digest(planned)
         commit = (arrived, time.time_ns() // 1000)
         record.traces = collect(self._job.plan.network, batch, record.now, notes, commit)
         self._keep(before, record, receipts)
+        if former.version != record.version or batch == 0:
+            self._job.took_effect(batch, record.now)
         self._board.post(record)
         self._job.check_claim()  # what was written after it was lost does not count, and nobody shall think it does
         self._last = record
@@ -88,7 +101,7 @@ class Outlet:
     ) -> Record:
         network = self._job.plan.network
         record = Record.from_json(json.loads(json.dumps(before.to_json()))).with_inputs(network.sources)
-        record.batch = batch
+        record.batch, record.version = batch, self._job.version
         for work in record.boxes.values():
             work.held_rows = work.open_windows = 0
         for content in notes:

@@ -17,14 +17,16 @@ from dataclasses import dataclass, field, replace
 from penstock.connectors.base import Feed, Split
 from penstock.connectors.journal import FileJournal
 from penstock.errors import WorldError
-from penstock.progress.extremes import NOTHING
+from penstock.progress.extremes import NOTHING, Extremes
 from penstock.runtime import traces
 from penstock.runtime.allotment import Allotment
 from penstock.runtime.board import Board, Issued, Record
+from penstock.runtime.carrying import carried
 from penstock.runtime.control import Control
 from penstock.runtime.job import Job
 from penstock.runtime.leaving import Leaving
 from penstock.runtime.offsets import InputAt, Left, Offset, Said, Size, Stated, digest, intake_offset
+from penstock.runtime.shelf import Jobs, jobs_of
 from penstock.runtime.silence import Silence, merged
 from penstock.runtime.tables import TableKeeper
 from penstock.storage.sealed import RESTORE
@@ -54,15 +56,26 @@ class Assignment:
     left: Left = field(default_factory=dict)
     """The shards that leave."""
     said: Said = ()
+    known: Mapping[str, Mapping[str, Extremes]] = field(default_factory=dict)
+    """What all shards have delivered before, where stages may not have heard of it."""
+    version: int = 1
 
 
 class Planner:
-    """The driver's side of all inputs of a network."""
+    """The driver's side of all inputs of a network, in the version that an offset names."""
 
-    def __init__(self, job: Job) -> None:
+    def __init__(self, job: Job, jobs: Jobs | None = None) -> None:
+        self._jobs = jobs if jobs is not None else jobs_of(job)
+        self._board = Board(job.board)
+        self._feeds: dict[str, Feed] = {}
+        self._use(job)
+        self._planned = self._replays()
+
+    def _use(self, job: Job) -> None:
+        """Plan for a version from now on."""
+        self.close()
         self._job = job
         self._allotment = Allotment.of(job)
-        self._board = Board(job.board)
         self._tables = TableKeeper(job)
         self._silence = Silence(job.plan.network)
         # Where the intake stamps tuples, no two batches read the clock alike: what follows is later.
@@ -74,12 +87,10 @@ class Planner:
         # Batches of such inputs are not planned here, so a table that changes makes one by itself.
         self._looks = any(getattr(s.connector, "planned_elsewhere", False) for s in job.plan.network.sources)
         self._looked = 0.0
-        self._feeds: dict[str, Feed] = {}
-        self._planned = self._replays()
 
     def initial(self) -> Offset:
         inputs = {name: InputAt(feed.start()) for name, feed in self._open().items()}
-        return Offset(inputs, self._declared(), self._job.settings.tasks)
+        return Offset(inputs, self._declared(), self._job.settings.tasks, version=self._job.version)
 
     def _declared(self) -> dict[str, tuple[str, ...]]:
         # Fixed once: what an input lists later must not change what an earlier batch has waited for.
@@ -89,11 +100,15 @@ class Planner:
         """The offset of the next batch: `start` itself when no input has anything new."""
         if self._planned and (again := self._planned.pop(digest(start), None)) is not None:
             return again
-        feeds = self._open()
+        changes = self._jobs.has(start.version + 1)
+        self._turn_to(start.version + changes)
+        feeds, whole = self._open(), start
+        if changes:
+            start = self._carried(start)
         live = [name for name in feeds if not start.inputs[name].ended]
-        if not live:
+        if not live and not changes:
             return start
-        steps = self._allotment.advance(feeds, {name: start.inputs[name].position for name in live})
+        steps = self._allotment.advance(feeds, {name: start.inputs[name].position for name in live}) if live else {}
         inputs = {**start.inputs, **{name: InputAt(step.position, step.ended) for name, step in steps.items()}}
         moved = inputs != start.inputs
         clocks = [step.clock for step in steps.values() if step.clock is not None]
@@ -102,9 +117,9 @@ class Planner:
         asked = self._leaving.asked(start.requests)
         looked = self._look_at_tables(start, now)
         changed = looked is not None and looked != start.tables
-        if not moved and not asked and not changed and not self._timed and not start.gone:
+        if not moved and not asked and not changed and not changes and not self._timed and not start.gone:
             return start
-        record = self._record_before(start)
+        record = carried(self._record_before(whole), self._job)
         if not record.shards:
             # Before the first batch only the declaration knows of shards: those that do not deliver are silent.
             record.shards = {name: dict.fromkeys(shards, NOTHING) for name, shards in start.shards.items()}
@@ -119,7 +134,7 @@ class Planner:
         since = (now if start.began is None else start.began) if clocks else self._leaving.since(now)
         left = self._leaving.decide(record, asked, speaking, now, since)
         woken = record.wake is not None and now >= record.wake
-        due = moved or changed or woken or bool(beats) or bool(left) or bool(asked)
+        due = moved or changed or changes or woken or bool(beats) or bool(left) or bool(asked)
         demanded = merged(self._silence.on_demand(record, speaking, now, anyway=due), self._silence.released(record))
         latent = self._silence.latent(inputs, now) if due else {}
         stated = merged(merged(beats, demanded), latent)
@@ -142,6 +157,26 @@ class Planner:
             stated,
             _said(beats, demanded, latent),
             left,
+            start.starts,
+            record.shards if changes else {},
+        )
+
+    def _turn_to(self, version: int) -> None:
+        if version != self._job.version:
+            self._use(self._jobs.at(version))
+
+    def _carried(self, start: Offset) -> Offset:
+        """Where the first batch of a new version starts: inputs that stay go on, others begin at their own start."""
+        job, feeds, declared = self._job, self._open(), self._declared()
+        starts = {name: feed.start() for name, feed in feeds.items() if job.is_new("input", name)}
+        stay = [name for name in feeds if name not in starts]
+        return replace(
+            start,
+            inputs={name: InputAt(starts[name]) if name in starts else start.inputs[name] for name in feeds},
+            shards={name: declared[name] if name in starts else start.shards[name] for name in feeds},
+            version=job.version,
+            beats={name: start.beats[name] for name in stay if name in start.beats},
+            starts=starts,
         )
 
     def _replays(self) -> dict[str, Offset]:
@@ -179,10 +214,12 @@ class Planner:
         """The work between two offsets, shared out evenly in order of arrival."""
         if start == end:
             return []
+        self._turn_to(end.version)
         splits: list[tuple[str, Split]] = []
         ended: dict[str, tuple[str, ...]] = {}
         for name, feed in self._open().items():
-            before, after = start.inputs[name], end.inputs[name]
+            after = end.inputs[name]
+            before = InputAt(end.starts[name]) if name in end.starts else start.inputs[name]
             fresh = [(name, split) for split in feed.splits(before.position, after.position)]
             splits += fresh
             if after.ended and not before.ended:
@@ -192,18 +229,20 @@ class Planner:
                     *(s.shard for _, s in fresh),
                 }
                 ended[name] = tuple(sorted(known)) or (ONLY_SHARD,)
-        control, firsts = Control(end.now, end.tables, digest(start), digest(end)), [0]
+        control, firsts = Control(end.now, end.tables, digest(start), digest(end), start.version), [0]
         for share in (shares := _share_out(splits, end.tasks)):
             firsts.append(firsts[-1] + len(share))
         first, *others = (
-            Assignment(i, tuple(share), end.issued, first=firsts[i], control=control) for i, share in enumerate(shares)
+            Assignment(i, tuple(share), end.issued, first=firsts[i], control=control, version=end.version)
+            for i, share in enumerate(shares)
         )
-        first = replace(first, open=end.shards, ended=ended, stated=end.stated, left=end.left, said=end.said)
-        return [first, *others]
+        told = replace(first, stated=end.stated, left=end.left, said=end.said, known=end.known)
+        return [replace(told, open=end.shards, ended=ended), *others]
 
     def close(self) -> None:
         for feed in self._feeds.values():
             feed.close()
+        self._feeds = {}
 
     def _open(self) -> Mapping[str, Feed]:
         if not self._feeds:

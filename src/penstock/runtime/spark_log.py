@@ -15,7 +15,7 @@ from typing import Final
 
 from penstock.errors import QueryError, WorldError
 from penstock.runtime.board import Board
-from penstock.runtime.offsets import is_local
+from penstock.runtime.offsets import intake_offset, is_local
 from penstock.storage.folder import Folder
 
 _OFFSETS: Final = "offsets"
@@ -45,6 +45,11 @@ class SparkLog:
     def planned(self) -> int:
         """The last batch that Spark knows to be planned; -1 if there is none."""
         return max(self._batches(_OFFSETS), default=-1)
+
+    def versions(self) -> set[int]:
+        """The versions of the network that batches name which Spark will run again."""
+        texts = [self.offset(batch) for batch in self._batches(_OFFSETS) if batch > self.committed()]
+        return {intake_offset(text).version for text in texts if text is not None}
 
     def follow(self, board: Board) -> None:
         """Make the logs say what the board says: what is done, and what was begun and must be done as planned."""

@@ -37,7 +37,7 @@ def run_stage(job: Job, stage: int, bucket: int, batch: int, rows: Iterable[Row]
         else:
             notes.append(row)
     job.check_claim()  # who has lost the checkpoint is told so, and not of versions that are not there for it
-    state = State(job.state(stage, bucket), batch)
+    state = _open(job, stage, bucket, batch, notes)
     control = _control(state.memo, notes)
     superbox = Superbox(job.plan, stage, control, tables_of(job), state.slots, bucket)
     for row in sorted(arrived, key=lambda r: r.order):
@@ -69,10 +69,32 @@ def run_stage(job: Job, stage: int, bucket: int, batch: int, rows: Iterable[Row]
     yield note(OUTLET, bucket, sender, content)
 
 
+def _open(job: Job, stage: int, bucket: int, batch: int, notes: list[Row]) -> State:
+    """The state that the batch before has left; where that ran another version of the network, what is kept of it."""
+    folder, inherited = job.state(stage, bucket), job.inherited
+    if all(each["before"] in (0, job.version) for each in _controls(notes)):
+        return State(folder, batch)
+    state = State(folder, batch, empty=stage > inherited.stages)
+    here = [box.name for box in job.plan.stateful(stage)]
+    for name in [*state.boxes(), *here]:
+        if name not in here or name not in inherited.boxes:
+            state.drop(name)
+    for name in here:
+        if inherited.boxes.get(name, stage) != stage:
+            state.adopt(name, State(job.state(inherited.boxes[name], bucket), batch))
+    # Whoever stands before or behind this stage now may be another one: everything is said once more.
+    state.memo.pop("heard", None)
+    state.memo["again"] = True
+    return state
+
+
+def _controls(notes: list[Row]) -> list[dict[str, Any]]:
+    return [row.header["content"]["control"] for row in notes if "control" in row.header["content"]]
+
+
 def _control(memo: dict[str, Any], notes: list[Row]) -> Control:
     """What the intake says of this batch; its tables stay as they were when it says nothing."""
-    said = [row.header["content"]["control"] for row in notes if "control" in row.header["content"]]
-    for each in said:
+    for each in _controls(notes):
         if each["start"] and memo.get("offset", each["start"]) != each["start"]:
             raise WorldError(
                 "the state of a stage was made for another plan of the batch before this one",
@@ -106,6 +128,8 @@ def _known_marks(job: Job, stage: int, memo: dict[str, Any], notes: list[Row]) -
 
 def _source_marks(job: Job, memo: dict[str, Any], notes: list[Row]) -> dict[str, Marks]:
     shards: dict[str, dict[str, dict[str, Any]]] = memo.setdefault("shards", {})
+    if memo.get("again"):
+        shards.clear()  # the intake says all that is known of those that stay
     for row in notes:
         for source, seen in row.header["content"].get("shards", {}).items():
             known = shards.setdefault(source, {})
@@ -123,16 +147,26 @@ def _progress_notes(
 ) -> Iterator[Row]:
     """Tell every bucket of the next stage how far this one has come; nothing when it would only repeat itself."""
     if stage == job.plan.stages:
+        memo.pop("again", None)
         return
     rolled = {
         b.name: {a: _rolled_up(mark, job.plan.steps[b.name]) for a, mark in marks[b.name].items()}
         for b in _producers(job, before=stage + 1)
     }
-    if memo.get("sent") == rolled:
+    sent = memo.get("sent", {})
+    if memo.pop("again", False):
+        # What a new version rolls up more coarsely must not take back what was said.
+        for name in rolled.keys() & sent.keys() & {*job.inherited.boxes, *_staying_inputs(job)}:
+            rolled[name] = {a: max(mark, sent[name].get(a, mark)) for a, mark in rolled[name].items()}
+    elif sent == rolled:
         return
     memo["sent"] = rolled
     for to in range(job.settings.buckets):
         yield note(stage + 1, to, sender, {"marks": rolled})
+
+
+def _staying_inputs(job: Job) -> list[str]:
+    return [s.name for s in job.plan.network.sources if not job.is_new("input", s.name)]
 
 
 def _producers(job: Job, *, before: int) -> list[Box]:

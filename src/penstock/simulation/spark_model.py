@@ -23,6 +23,7 @@ from penstock.runtime.job import Job
 from penstock.runtime.offsets import Offset, intake_offset
 from penstock.runtime.outlet import Outlet
 from penstock.runtime.planner import Planner
+from penstock.runtime.shelf import jobs_of
 from penstock.runtime.spark_log import METADATA, SparkLog, hadoop_checksum
 from penstock.runtime.stage import run_stage
 from penstock.runtime.train import Row, from_batches, to_batch
@@ -43,6 +44,7 @@ class SparkModel:
         self._job = job
         self._random = random
         self._late = late
+        self._jobs = jobs_of(job)
         self._planner = Planner(job)
         self._outlet = Outlet(job)
         self._log = SparkLog(job.spark)
@@ -95,7 +97,7 @@ class SparkModel:
         return None if text is None else intake_offset(text)
 
     def _rows(self, batch: int, start: Offset, end: Offset) -> list[Row]:
-        job = self._job
+        job = self._jobs.at(end.version)
         rows: list[Row] = []
         for assignment in self._planner.assignments(start, end):
             rows += self._attempt(lambda a=assignment: list(read_assignment(job, a, batch)))  # type: ignore[misc]

@@ -20,9 +20,10 @@ import json
 import pickle
 import re
 import secrets
+import time
 import traceback
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 from pyspark import TaskContext, cloudpickle
@@ -30,6 +31,7 @@ from pyspark import TaskContext, cloudpickle
 from penstock.errors import InternalError, PenstockError, QueryError, WorldError
 
 if TYPE_CHECKING:
+    from penstock.plan.plan import Plan
     from penstock.runtime.job import Job
 
 _MARK: Final = "penstock-error:"
@@ -38,6 +40,11 @@ _KINDS: Final[dict[str, type[PenstockError]]] = {"query": QueryError, "world": W
 _FIELDS: Final = ("what", "network", "box", "port", "expected", "found", "hint")
 _LONGEST: Final = 20_000
 """An error may quote a value of any size; nobody reads more of it, and Spark copies the text several times."""
+_FOLDER: Final = "job"
+_JOBS: Final = 2
+"""Jobs that a process keeps: a run may be on its way from one version of its network to the next."""
+_LOOK_SECONDS: Final = 0.1
+"""How often the planner looks for a new version while nothing else happens."""
 _jobs: dict[JobTicket, Job] = {}
 
 
@@ -55,9 +62,39 @@ class JobTicket:
 
     def job(self) -> Job:
         if self not in _jobs:
-            _jobs.clear()  # a worker serves one query at a time, as a rule; old jobs are not worth their memory
+            # A worker serves one query at a time, as a rule: old jobs are not worth their memory.
+            while len(_jobs) >= _JOBS:
+                _jobs.pop(next(iter(_jobs)))
             _jobs[self] = self._load()
         return _jobs[self]
+
+    def version(self, number: int) -> JobTicket | None:
+        """The ticket of a version of the network, if the driver has signed one for this run."""
+        from penstock.storage.folder import Folder
+
+        folder, name = Folder(self.folder), _version_file(number)
+        if not folder.exists(name):
+            return None
+        digest, _, signature = folder.read(name).to_pybytes().decode(errors="replace").partition(" ")
+        if not hmac.compare_digest(self._signed(number, digest), signature):
+            raise WorldError(
+                f"{self.folder}/{name} is not what the driver has written",
+                expected="the signature of this run",
+                hint="somebody has damaged or replaced it: find out who can write there, then start the run again",
+            )
+        return replace(self, digest=digest)
+
+    def add(self, job: Job) -> JobTicket:
+        """Put the job of a version where the tasks of this run find it."""
+        content = cloudpickle.dumps(job)
+        ticket = replace(self, digest=hashlib.sha256(content).hexdigest())
+        folder = job.checkpoint.child(_FOLDER)
+        folder.write(ticket.name, content)
+        folder.write(_version_file(job.version), f"{ticket.digest} {self._signed(job.version, ticket.digest)}".encode())
+        return ticket
+
+    def _signed(self, number: int, digest: str) -> str:
+        return hmac.new(self.key.encode(), f"version {number} {digest}".encode(), hashlib.sha256).hexdigest()
 
     def _load(self) -> Job:
         from penstock.storage.folder import Folder
@@ -86,12 +123,51 @@ class JobTicket:
 
 def ship(job: Job) -> JobTicket:
     """Put a job where workers find it."""
-    content = cloudpickle.dumps(job)
-    folder = job.checkpoint.child("job")
-    ticket = JobTicket(folder.path, hashlib.sha256(content).hexdigest(), secrets.token_hex(32))
+    folder = job.checkpoint.child(_FOLDER)
     folder.delete_all()
-    folder.write(ticket.name, content)
-    return ticket
+    return JobTicket(folder.path, "", secrets.token_hex(32)).add(job)
+
+
+class ShippedJobs:
+    """The jobs of a run, as the process that plans its batches finds them."""
+
+    def __init__(self, ticket: JobTicket) -> None:
+        self._ticket = ticket
+        self._tickets: dict[int, JobTicket] = {}
+        self._looked = 0.0
+
+    def has(self, version: int) -> bool:
+        if version not in self._tickets and time.monotonic() - self._looked >= _LOOK_SECONDS:
+            self._looked = time.monotonic()
+            self._find(version)
+        return version in self._tickets
+
+    def at(self, version: int) -> Job:
+        return self.ticket(version).job()
+
+    def ticket(self, version: int) -> JobTicket:
+        if version not in self._tickets and not self._find(version):
+            raise WorldError(
+                f"a batch names version {version} of the network, which this run does not have",
+                hint="start the run again",
+            )
+        return self._tickets[version]
+
+    def _find(self, version: int) -> bool:
+        found = self._ticket.version(version)
+        if found is not None:
+            self._tickets[version] = found
+        return found is not None
+
+
+def dumps(plan: Plan) -> bytes:
+    """A plan with the functions that it refers to, also those of a script."""
+    content: bytes = cloudpickle.dumps(plan)
+    return content
+
+
+def _version_file(number: int) -> str:
+    return f"version-{number:08d}"
 
 
 def current_batch() -> int:

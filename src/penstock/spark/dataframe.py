@@ -1,12 +1,13 @@
 """Any streaming Spark DataFrame as an input: it takes the path of the intake in a `mapInArrow` of its own.
 
 Spark records its offsets; what the intake knows from its own offset is read elsewhere: the low-water marks issued
-before the batch from the board's record of the batch before, the versions of static tables from Spark's log of offsets.
+before the batch from the board's record of the batch before, versions of the network and of static tables from Spark's
+log of offsets.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -16,17 +17,16 @@ from pyspark.sql import DataFrame
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from penstock.algebra.hidden import ARRIVED
-from penstock.algebra.table_join import TableJoin
 from penstock.connectors.base import Advance, Chunk, Feed, Journal, Limit, Position, Split
 from penstock.errors import QueryError
 from penstock.runtime.board import Board
 from penstock.runtime.control import Control
 from penstock.runtime.intake import Intake
 from penstock.runtime.job import Job
-from penstock.runtime.offsets import intake_offset
+from penstock.runtime.offsets import Offset, intake_offset
 from penstock.runtime.planner import ONLY_SHARD
 from penstock.runtime.train import to_batch
-from penstock.spark.carrier import JobTicket, current_batch, wrapped_errors
+from penstock.spark.carrier import JobTicket, ShippedJobs, current_batch, wrapped_errors
 
 _TASKS_PER_FRAME = 10_000
 """Task numbers of DataFrame inputs start here, one range per input, so that they never meet those of the intake."""
@@ -91,12 +91,13 @@ class DataFrameTask:
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         with wrapped_errors(self.ticket):
-            job, batch, context = self.ticket.job(), current_batch(), TaskContext.get()
+            batch, context = current_batch(), TaskContext.get()
+            planned = _planned(self.ticket.job(), batch)
+            job = ShippedJobs(self.ticket).at(planned.version)
             source = next(s for s in job.plan.network.sources if s.name == self.source)
             issued = {self.source: Board(job.board).at(batch - 1).issued(source)}
             number = _TASKS_PER_FRAME * (self.index + 1) + (context.partitionId() if context is not None else 0)
             partition = context.partitionId() if context is not None else 0
-            tables = _versions(job, batch)
             intake: Intake | None = None
             seq = 0
             for tuples in batches:
@@ -104,23 +105,21 @@ class DataFrameTask:
                 if intake is None:
                     # Spark records the time of a batch with its offsets: a replay reads the same.
                     arrived = table.column(ARRIVED)[0].as_py() if table.num_rows else 0
-                    intake = Intake(job, batch, number, issued, Control(arrived, tables))
+                    intake = Intake(job, batch, number, issued, Control(arrived, planned.tables))
                     seq = intake.first_seq(source, partition)
                 intake.take_whole(source, ONLY_SHARD, table.drop_columns([ARRIVED]).cast(source.delivered), seq)
                 seq += table.num_rows
-            intake = intake if intake is not None else Intake(job, batch, number, issued, Control(0, tables))
+            intake = intake if intake is not None else Intake(job, batch, number, issued, Control(0, planned.tables))
             for row in intake.rows(tell=True):
                 yield to_batch(row)
 
 
-def _versions(job: Job, batch: int) -> Mapping[str, str]:
-    """The versions of static tables that a batch sees: what the intake's offset says, in the log of Spark's offsets.
+def _planned(job: Job, batch: int) -> Offset:
+    """What the intake's offset says of a batch: the version of the network, and those of its static tables.
 
-    Spark writes there how far all inputs of a batch reach before the batch begins, and reads it to do one again.
+    Spark writes how far all inputs of a batch reach before the batch begins, and reads it to do one again.
     """
-    if not any(isinstance(box, TableJoin) for box in job.plan.network.boxes):
-        return {}
-    return intake_offset(job.spark.child("offsets").read(str(batch)).to_pybytes().decode()).tables
+    return intake_offset(job.spark.child("offsets").read(str(batch)).to_pybytes().decode())
 
 
 def dataframe(frame: DataFrame) -> DataFrameInput:

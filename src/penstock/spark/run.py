@@ -6,16 +6,18 @@ import contextlib
 import json
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict
-from typing import Any
+from typing import Any, Protocol
 
 import pyarrow as pa
 from pyspark.errors.exceptions.captured import StreamingQueryException
 from pyspark.sql import DataFrame
 from pyspark.sql.streaming.query import StreamingQuery
 
+from penstock.algebra.network import Network
 from penstock.errors import InternalError, PenstockError
+from penstock.plan.compile import compile_network
 from penstock.progress.idle import Span
 from penstock.runtime.board import Board, Record
 from penstock.runtime.job import Job
@@ -25,14 +27,24 @@ from penstock.runtime.overdue import Failure
 from penstock.runtime.promises import Promise
 from penstock.runtime.result import Result
 from penstock.runtime.settings import EXPRESS
+from penstock.runtime.shelf import Shelf
 from penstock.runtime.spark_log import SparkLog
 from penstock.runtime.traces import Trace
+from penstock.runtime.versions import Version
 from penstock.runtime.waiting import Waiting
 from penstock.runtime.ways import run_stages, way_of
-from penstock.spark.carrier import our_errors, ship
+from penstock.spark.carrier import JobTicket, our_errors, ship
 from penstock.spark.failures import explained
 from penstock.spark.query import collect, exchanged, start_query
 from penstock.spark.session import get_session
+
+
+class Changed(Protocol):
+    """What describes a network: `pk.Network`."""
+
+    @property
+    def network(self) -> Network:
+        """The boxes and arcs."""
 
 
 class Run:
@@ -57,6 +69,10 @@ class Run:
             self._log.follow(Board(job.board))
             session = get_session(master)
             self._ticket = ship(job)
+            self._jobs = Shelf.of(job)
+            self._tickets = {job.version: self._ticket}
+            for version in self._log.versions():
+                self._ticket_of(version)
             with self._explained():
                 self._query = start_query(session, job, self._ticket, to_the_end=to_the_end, run_batch=self._batch)
         except BaseException:
@@ -145,6 +161,25 @@ class Run:
         """What is overdue: shards of inputs declared with `overdue=`, and a batch not committed within that time."""
         return self.result.failures(batch=batch, since=self._began)
 
+    def change(self, network: Changed, *, discard: Iterable[str] = (), seconds: float | None = 60.0) -> Version:
+        """Go on with another network, from a batch boundary on, without stopping.
+
+        Parts that are the same (inputs, boxes and outputs of the same name and definition) keep what they hold. New
+        ones start empty, and what is gone gives up what it held. A change by which a part that differs would lose
+        something is refused, unless `discard` names it. Waits until the first batch of the new version is committed:
+        at most so many seconds, and not at all if that is 0.
+        """
+        plan = compile_network(network.network, self._job.plan.architecture)
+        job = self._jobs.change(plan, discard)
+        self._ticket_of(job.version)
+        if seconds != 0:
+            self.wait_for(lambda record: record.version >= job.version, 1e9 if seconds is None else seconds)
+        return self._jobs.versions.at(job.version)
+
+    def versions(self) -> list[Version]:
+        """The versions of the network, oldest first: since which batch, when, and what has changed."""
+        return self._jobs.versions.all()
+
     def close_shard(self, source: str, shard: str) -> None:
         """Close a shard that will not deliver any more, so that nobody waits for it: a link that was taken down.
 
@@ -154,17 +189,20 @@ class Run:
         self.result.close_shard(source, shard)
 
     def _batch(self, intake: DataFrame, batch: int) -> None:
-        """Run one batch, the way that suits it, and commit it."""
-        job, offset = self._job, self._log.offset(batch)
+        """Run one batch in the version of the network that its offset names, the way that suits it, and commit it."""
+        offset = self._log.offset(batch)
         if offset is None:
             raise InternalError(f"Spark runs batch {batch}, but its log does not say how it was planned")
-        way = way_of(job, intake_offset(offset), self._outlet.before(batch))
-        rows = collect(intake if way == EXPRESS else exchanged(intake, job, self._ticket))
+        planned = intake_offset(offset)
+        job = self._jobs.at(planned.version)
+        way = way_of(job, planned, self._outlet.before(batch))
+        rows = collect(intake if way == EXPRESS else exchanged(intake, job, self._ticket_of(job.version)))
         try:
             if way == EXPRESS:
                 with our_errors("the stages"):
                     rows = iter(run_stages(job, batch, rows))
             record = self._outlet.commit(batch, rows, offset)
+            self._job = job
             with self._changed:
                 self._changed.notify_all()
             if self._on_batch is not None:
@@ -173,6 +211,11 @@ class Run:
             # Spark would make a text of it; who waits for the run gets the error itself, a callback's with its cause.
             self._failure = error
             raise
+
+    def _ticket_of(self, version: int) -> JobTicket:
+        if version not in self._tickets:
+            self._tickets[version] = self._ticket.add(self._jobs.at(version))
+        return self._tickets[version]
 
     def _raise_failure(self) -> None:
         with self._explained():

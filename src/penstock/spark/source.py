@@ -7,12 +7,13 @@ loads the intake itself only where that runs.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailableNow
 
-from penstock.spark.carrier import JobTicket, current_batch, wrapped_errors
+from penstock.spark.carrier import JobTicket, ShippedJobs, current_batch, wrapped_errors
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -38,10 +39,10 @@ class IntakeSource(DataSource):
 
 
 class Share(InputPartition):
-    """The assignment of one task."""
+    """The assignment of one task, and the job that it belongs to."""
 
-    def __init__(self, assignment: Assignment) -> None:
-        super().__init__(assignment)
+    def __init__(self, assignment: Assignment, ticket: JobTicket) -> None:
+        super().__init__((assignment, ticket.digest))
 
 
 class IntakeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -49,6 +50,7 @@ class IntakeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def __init__(self, ticket: JobTicket) -> None:
         self._ticket = ticket
+        self._jobs = ShippedJobs(ticket)
         self._planner: Planner | None = None
 
     def initialOffset(self) -> dict[str, Any]:
@@ -68,14 +70,17 @@ class IntakeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         from penstock.runtime.offsets import Offset
 
         with wrapped_errors(self._ticket):
-            return [Share(a) for a in self._plan().assignments(Offset.from_json(start), Offset.from_json(end))]
+            shares = self._plan().assignments(Offset.from_json(start), Offset.from_json(end))
+            return [Share(share, self._jobs.ticket(share.version)) for share in shares]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         from penstock.runtime.intake import read_assignment
         from penstock.runtime.train import to_batch
 
         with wrapped_errors(self._ticket):
-            for row in read_assignment(self._ticket.job(), partition.value, current_batch()):
+            assignment, digest = partition.value
+            job = replace(self._ticket, digest=digest).job()
+            for row in read_assignment(job, assignment, current_batch()):
                 yield to_batch(row)
 
     def prepareForTriggerAvailableNow(self) -> None:
@@ -89,9 +94,9 @@ class IntakeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         from penstock.runtime.planner import Planner
 
         if self._planner is None:
-            self._planner = Planner(self._ticket.job())
+            self._planner = Planner(self._ticket.job(), self._jobs)
         return self._planner
 
     def __getstate__(self) -> dict[str, Any]:
         # Workers read; only the driver plans.
-        return {"_ticket": self._ticket, "_planner": None}
+        return {"_ticket": self._ticket, "_jobs": None, "_planner": None}

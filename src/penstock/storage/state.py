@@ -78,7 +78,7 @@ class _Box:
 class State:
     """One bucket's state in one batch: opened at version `batch - 1`, saved as version `batch`."""
 
-    def __init__(self, folder: Folder, batch: int) -> None:
+    def __init__(self, folder: Folder, batch: int, *, empty: bool = False) -> None:
         self._folder = folder
         self._batch = batch
         self._boxes: dict[str, _Box] = {}
@@ -88,12 +88,29 @@ class State:
         """The versions that stay, and the files that each of them needs."""
         self.memo: dict[str, Any] = {}
         """A JSON document of the stage's own: what it knows of progress."""
-        if batch > 0:
+        if batch > 0 and not empty:
             self._open(batch - 1)
 
     def slots(self, box: str) -> BoxSlots:
         """The slots of one box."""
         return BoxSlots(self, self._boxes.setdefault(box, _Box()))
+
+    def boxes(self) -> list[str]:
+        """The boxes that have state here."""
+        return list(self._boxes)
+
+    def drop(self, box: str) -> None:
+        """Forget all that a box holds."""
+        self._boxes.pop(box, None)
+
+    def adopt(self, box: str, other: State) -> None:
+        """Take over what a box holds at another stage."""
+        held = other._boxes.get(box, _Box())
+        slots: dict[int, dict[str, list[_Chunk | _Fresh]]] = {
+            slot: {part: [_Fresh(other.read(c)) for c in chunks] for part, chunks in parts.items()}
+            for slot, parts in held.slots.items()
+        }
+        self._boxes[box] = _Box(held.mark, slots)
 
     def sizes(self) -> dict[str, tuple[int, int]]:
         """How many tuples each box holds, and how many bytes they take up."""

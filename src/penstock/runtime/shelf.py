@@ -1,0 +1,129 @@
+"""The jobs of a run, one for each version of its network that a batch may name; and how a version is added."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Protocol
+
+from penstock.errors import InternalError, QueryError, WorldError
+from penstock.plan.plan import Plan
+from penstock.runtime.job import Inherited, Job, written_schema
+from penstock.runtime.versions import Version, Versions, fingerprint, next_version
+
+
+class Jobs(Protocol):
+    """The jobs that the offsets of batches name."""
+
+    def has(self, version: int) -> bool:
+        """Whether there is such a version by now."""
+
+    def at(self, version: int) -> Job:
+        """The job of a version."""
+
+
+class Shelf:
+    """The jobs that the process which runs a network keeps."""
+
+    def __init__(self, job: Job, versions: Versions) -> None:
+        self.versions = versions
+        self._jobs = {job.version: replace(job, shelf=self)}
+        self._changing = threading.Lock()
+
+    @staticmethod
+    def of(job: Job) -> Shelf:
+        """The shelf that a job came from when its checkpoint was opened."""
+        if job.shelf is None:
+            raise InternalError("a job runs whose checkpoint nobody has opened")
+        return job.shelf
+
+    @property
+    def newest(self) -> Job:
+        return self._jobs[max(self._jobs)]
+
+    def has(self, version: int) -> bool:
+        return version <= self.newest.version
+
+    def at(self, version: int) -> Job:
+        if version not in self._jobs:
+            known = self.versions.at(version)
+            same = next((j for j in self._jobs.values() if fingerprint(j.plan) == known.fingerprint), None)
+            plan = same.plan if same is not None else self.versions.plan(version)
+            self._jobs[version] = _job_of(self.newest, plan, known, self._inherited(known))
+        return self._jobs[version]
+
+    def change(self, plan: Plan, discard: Iterable[str] = ()) -> Job:
+        """Make a plan the next version of the network, and check its outputs; the newest, if it is the same already."""
+        with self._changing:
+            newest = self.newest
+            if fingerprint(plan) == fingerprint(newest.plan):
+                return newest
+            _check_streams(newest.plan, plan)
+            before = self.versions.at(newest.version)
+            version = next_version(before, plan, discard)
+            job = _job_of(newest, plan, version, before.inherited_by(version))
+            _check_places(newest, job)
+            job.check_claim()
+            for output in plan.network.outputs:
+                if job.is_new("output", output.name):
+                    output.target.check(output.name, written_schema(output), job.scratch(output.name))
+            self.versions.put(version, plan)
+            self._jobs[version.number] = job
+            return job
+
+    def _inherited(self, version: Version) -> Inherited:
+        return self.versions.at(version.number - 1).inherited_by(version) if version.number > 1 else Inherited()
+
+
+def _job_of(like: Job, plan: Plan, version: Version, inherited: Inherited) -> Job:
+    return replace(like, plan=plan, version=version.number, births=version.births, inherited=inherited)
+
+
+def jobs_of(job: Job) -> Jobs:
+    """The jobs that belong together with one; itself alone, if nobody has opened its checkpoint."""
+    return job.shelf if job.shelf is not None else _Single(job)
+
+
+class _Single:
+    def __init__(self, job: Job) -> None:
+        self._job = job
+
+    def has(self, version: int) -> bool:
+        return version <= self._job.version
+
+    def at(self, version: int) -> Job:
+        if version != self._job.version:
+            raise WorldError(f"a batch names version {version} of the network, which nobody knows here")
+        return self._job
+
+
+def _check_streams(before: Plan, after: Plan) -> None:
+    """Refuse to change the inputs that are Spark's own: its query has them from its beginning."""
+    own = [
+        [s.name for s in plan.network.sources if getattr(s.connector, "planned_elsewhere", False)]
+        for plan in (before, after)
+    ]
+    if own[0] != own[1]:
+        raise QueryError(
+            "inputs that are Spark DataFrames cannot come or go",
+            network=after.network.name,
+            expected=f"just {', '.join(own[0]) or 'none'}",
+            found=", ".join(own[1]) or "none",
+            hint="start another run for them",
+        )
+
+
+def _check_places(before: Job, after: Job) -> None:
+    """Refuse to send an output elsewhere while batches of the version before may be on their way."""
+    places = {output.name: output.target.describe() for output in before.plan.network.outputs}
+    for output in after.plan.network.outputs:
+        place = output.target.describe()
+        if not after.is_new("output", output.name) and places[output.name] != place:
+            raise QueryError(
+                f"the output '{output.name}' would go elsewhere",
+                network=after.plan.network.name,
+                expected=places[output.name],
+                found=place,
+                hint="stop the run and start it with the changed network, or give the output another name",
+            )
