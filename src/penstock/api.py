@@ -11,14 +11,16 @@ from penstock.language.builder import Builder
 from penstock.plan.compile import compile_network
 from penstock.plan.explain import explain
 from penstock.plan.plan import OUT_OF_ORDER
+from penstock.runtime.asking import ask
 from penstock.runtime.board import Board, Record
 from penstock.runtime.job import Job
 from penstock.runtime.limits import Most, judge
 from penstock.runtime.local import run_locally
-from penstock.runtime.opening import architecture_of, look_at, open_job
+from penstock.runtime.opening import architecture_of, look_at, open_job, versions_of
 from penstock.runtime.result import Result
 from penstock.runtime.settings import AUTO, POWER, PROCESS, TRAIN_BYTES, Settings
 from penstock.runtime.stepping.stepper import Stepper
+from penstock.runtime.versions import Version
 from penstock.spark.carrier import dumps
 from penstock.spark.run import Run, run_to_end
 from penstock.spark.session import parallelism
@@ -130,6 +132,20 @@ class Network(Builder):
         """What a run of this network has produced so far, and who waits in it; the run may be going on elsewhere."""
         folder = Folder(checkpoint)
         return Result(look_at(compile_network(self.network, architecture_of(folder)), folder))
+
+    def change(self, checkpoint: str, *, discard: Iterable[str] = (), seconds: float = 60.0) -> Version:
+        """Ask the run that uses a checkpoint, in another process, to go on with this network: see `Run.change`.
+
+        The version is the one that the run has made of it; it takes effect with the next batch.
+        """
+        folder = Folder(checkpoint)
+        plan = compile_network(self.network, architecture_of(folder))
+        return ask(folder, plan, versions_of(plan, folder, dumps), discard, seconds)
+
+    def look_at_versions(self, checkpoint: str) -> list[Version]:
+        """The versions of this network that a run has had, oldest first."""
+        folder = Folder(checkpoint)
+        return versions_of(compile_network(self.network, architecture_of(folder)), folder).all()
 
     def explain(self, *, architecture: str = OUT_OF_ORDER) -> str:
         """The plan: boxes, stages, the two halves of each Aggregate, and the progress of every arc."""

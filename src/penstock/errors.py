@@ -6,6 +6,8 @@ Every error says where it happened, what was expected, what came, and what to do
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 
 class PenstockError(Exception):
     """The root of all errors that Penstock raises on purpose.
@@ -72,3 +74,28 @@ class WorldError(PenstockError):
 
 class InternalError(PenstockError):
     """An invariant of Penstock itself is broken: please report it."""
+
+
+_KINDS: dict[str, type[PenstockError]] = {"query": QueryError, "world": WorldError, "internal": InternalError}
+_FIELDS = ("what", "network", "box", "port", "expected", "found", "hint")
+
+
+def fields_of(error: PenstockError) -> dict[str, str]:
+    """An error as plain texts, to be told to another process.
+
+    >>> fields_of(QueryError("no such box", box="flows"))
+    {'kind': 'query', 'what': 'no such box', 'box': 'flows'}
+    """
+    kind = next((name for name, known in _KINDS.items() if isinstance(error, known)), "internal")
+    texts = {name: getattr(error, name) for name in _FIELDS}
+    return {"kind": kind, **{name: str(text) for name, text in texts.items() if text is not None}}
+
+
+def error_of(fields: Mapping[str, str]) -> PenstockError:
+    """The error that was told.
+
+    >>> print(error_of(fields_of(QueryError("no such box", box="flows"))))
+    box 'flows': no such box
+    """
+    places = {name: fields[name] for name in _FIELDS[1:] if name in fields}
+    return _KINDS[fields["kind"]](fields["what"], **places)

@@ -22,6 +22,7 @@ from penstock.cli.step import show_steps
 from penstock.cli.stopping import interruptible, start_spark, stop_on_signal
 from penstock.cli.summary import show_counts, shown_warnings
 from penstock.cli.trace import show_statistics, show_traces
+from penstock.cli.versions import change_run, show_versions
 from penstock.errors import PenstockError, QueryError
 from penstock.plan.plan import ARCHITECTURES, OUT_OF_ORDER
 from penstock.runtime.limits import Limit
@@ -70,6 +71,9 @@ def run(
     ] = AUTO,
     max_refused: Annotated[str | None, typer.Option(help=f"The most refused records of an input that {MOST}")] = None,
     max_late: Annotated[str | None, typer.Option(help=f"The most late tuples of an input that {MOST}")] = None,
+    discard: Annotated[
+        list[str] | None, typer.Option(help="A changed part of the network whose state may be lost; may be repeated.")
+    ] = None,
 ) -> None:
     """Run the network of an application: to the end of its inputs, or until Ctrl-C."""
     console = Console()
@@ -89,6 +93,7 @@ def run(
             way=way,
             max_refused=max_refused,
             max_late=max_late,
+            discard=discard or (),
         )
         console.print(f"running [bold]{net.name}[/], checkpoint {handle.checkpoint}; Ctrl-C stops", highlight=False)
         with interruptible(stop):
@@ -159,6 +164,32 @@ def close(
     with reported():
         load(application, network).look(checkpoint).close_shard(source, shard)
         typer.echo(f"shard '{shard}' of input '{source}' is closed with the next batch of the run")
+
+
+@app.command()
+def change(
+    application: Annotated[Path, typer.Argument(help="A Python file that defines the changed network.")],
+    checkpoint: Annotated[str, typer.Option(help="The checkpoint of the run, which goes on in its own process.")],
+    network: Annotated[str | None, typer.Option(help="Which variable, if the file defines several networks.")] = None,
+    discard: Annotated[
+        list[str] | None, typer.Option(help="A part whose state, position or results may be lost; may be repeated.")
+    ] = None,
+    seconds: Annotated[float, typer.Option(min=0.1, help="How long to wait for the run.")] = 60.0,
+) -> None:
+    """Change the network of a run while it runs: what is the same keeps its state, what is new starts empty."""
+    with reported():
+        change_run(Console(), load(application, network), checkpoint, discard or [], seconds)
+
+
+@app.command()
+def versions(
+    application: Annotated[Path, typer.Argument(help="A Python file that defines a network.")],
+    checkpoint: Annotated[str, typer.Option(help="The checkpoint of its run, running or stopped.")],
+    network: Annotated[str | None, typer.Option(help="Which variable, if the file defines several networks.")] = None,
+) -> None:
+    """List the versions that the network of a run has had: since which batch, when, and what has changed."""
+    with reported():
+        show_versions(Console(), load(application, network).look_at_versions(checkpoint))
 
 
 @app.command()

@@ -127,6 +127,22 @@ def architecture_of(checkpoint: Folder) -> str:
 
 def look_at(plan: Plan, checkpoint: Folder) -> Job:
     """The job of a run, running or stopped, to read from; nothing is claimed or written."""
+    job, known = _seen(plan, checkpoint)
+    versions = Versions(checkpoint.child(_VERSIONS), known["run"])
+    numbers = versions.numbers()
+    version = next((v for v in map(versions.at, reversed(numbers)) if v.fingerprint == fingerprint(plan)), None)
+    if version is None:
+        raise _another_version(job, versions.at(numbers[-1]) if numbers else None)
+    return Shelf(replace(job, version=version.number, births=version.births), versions).newest
+
+
+def versions_of(plan: Plan, checkpoint: Folder, dumps: Dumps | None = None) -> Versions:
+    """The versions of a network that has run in a checkpoint, whatever version the plan is of."""
+    return Versions(checkpoint.child(_VERSIONS), _seen(plan, checkpoint)[1]["run"], dumps)
+
+
+def _seen(plan: Plan, checkpoint: Folder) -> tuple[Job, dict[str, Any]]:
+    """A job to look with, and what the checkpoint says of itself; refused if it is not of this network."""
     known = _identity(checkpoint)
     if known is None:
         raise QueryError(
@@ -136,12 +152,7 @@ def look_at(plan: Plan, checkpoint: Folder) -> Job:
         )
     job = Job(plan, replace(Settings(), buckets=known["buckets"]), checkpoint)
     _check_identity(job, known, {**known, "network": plan.network.name})
-    versions = Versions(checkpoint.child(_VERSIONS), known["run"])
-    numbers = versions.numbers()
-    version = next((v for v in map(versions.at, reversed(numbers)) if v.fingerprint == fingerprint(plan)), None)
-    if version is None:
-        raise _another_version(job, versions.at(numbers[-1]) if numbers else None)
-    return Shelf(replace(job, version=version.number, births=version.births), versions).newest
+    return job, known
 
 
 def _another_version(job: Job, newest: Version | None) -> QueryError:

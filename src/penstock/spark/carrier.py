@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Final
 
 from pyspark import TaskContext, cloudpickle
 
-from penstock.errors import InternalError, PenstockError, QueryError, WorldError
+from penstock.errors import InternalError, PenstockError, WorldError, error_of, fields_of
 
 if TYPE_CHECKING:
     from penstock.plan.plan import Plan
@@ -36,8 +36,6 @@ if TYPE_CHECKING:
 
 _MARK: Final = "penstock-error:"
 _SIGNED: Final = re.compile(r"([0-9a-f]{64}):([A-Za-z0-9+/=]+)")
-_KINDS: Final[dict[str, type[PenstockError]]] = {"query": QueryError, "world": WorldError, "internal": InternalError}
-_FIELDS: Final = ("what", "network", "box", "port", "expected", "found", "hint")
 _LONGEST: Final = 20_000
 """An error may quote a value of any size; nobody reads more of it, and Spark copies the text several times."""
 _FOLDER: Final = "job"
@@ -201,7 +199,7 @@ def unwrapped(text: str, ticket: JobTicket) -> PenstockError | None:
         with contextlib.suppress(binascii.Error):
             packed = base64.b64decode(signed.group(2), validate=True)
             if hmac.compare_digest(_signature(packed, ticket), signed.group(1)):
-                return _read(json.loads(packed))
+                return error_of(json.loads(packed))
     return None
 
 
@@ -237,20 +235,12 @@ def _as_ours(error: Exception, where: str = "a worker") -> PenstockError:
 
 
 def _wrap(error: PenstockError, ticket: JobTicket) -> str:
-    kind = next((name for name, known in _KINDS.items() if isinstance(error, known)), "internal")
-    texts = {name: getattr(error, name) for name in _FIELDS}
-    content = {name: _shortened(str(text)) for name, text in texts.items() if text is not None}
-    packed = json.dumps({"kind": kind, **content}).encode()
+    packed = json.dumps({name: _shortened(text) for name, text in fields_of(error).items()}).encode()
     return f"{_MARK}{_signature(packed, ticket)}:{base64.b64encode(packed).decode()}"
 
 
 def _signature(packed: bytes, ticket: JobTicket) -> str:
     return hmac.new(ticket.key.encode(), packed, hashlib.sha256).hexdigest()
-
-
-def _read(content: dict[str, str]) -> PenstockError:
-    places = {name: content[name] for name in _FIELDS[1:] if name in content}
-    return _KINDS[content["kind"]](content["what"], **places)
 
 
 def _shortened(text: str) -> str:

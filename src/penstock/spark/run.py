@@ -6,6 +6,7 @@ import contextlib
 import json
 import threading
 import time
+import weakref
 from collections.abc import Callable, Iterable
 from dataclasses import asdict
 from typing import Any, Protocol
@@ -18,7 +19,9 @@ from pyspark.sql.streaming.query import StreamingQuery
 from penstock.algebra.network import Network
 from penstock.errors import InternalError, PenstockError
 from penstock.plan.compile import compile_network
+from penstock.plan.plan import Plan
 from penstock.progress.idle import Span
+from penstock.runtime.asking import answer, forget_asked
 from penstock.runtime.board import Board, Record
 from penstock.runtime.job import Job
 from penstock.runtime.offsets import intake_offset
@@ -37,6 +40,9 @@ from penstock.spark.carrier import JobTicket, our_errors, ship
 from penstock.spark.failures import explained
 from penstock.spark.query import collect, exchanged, start_query
 from penstock.spark.session import get_session
+
+_LISTEN_SECONDS = 0.2
+"""How often a run looks whether another process asks it to change."""
 
 
 class Changed(Protocol):
@@ -73,12 +79,15 @@ class Run:
             self._tickets = {job.version: self._ticket}
             for version in self._log.versions():
                 self._ticket_of(version)
+            forget_asked(job.checkpoint)
             with self._explained():
                 self._query = start_query(session, job, self._ticket, to_the_end=to_the_end, run_batch=self._batch)
         except BaseException:
             job.release()
             raise
-        threading.Thread(target=_release_at_end, args=(self._query, job), daemon=True).start()
+        over = threading.Event()
+        threading.Thread(target=_release_at_end, args=(self._query, job, over), daemon=True).start()
+        threading.Thread(target=_listen, args=(weakref.ref(self), over), daemon=True).start()
 
     @property
     def result(self) -> Result:
@@ -169,9 +178,7 @@ class Run:
         something is refused, unless `discard` names it. Waits until the first batch of the new version is committed:
         at most so many seconds, and not at all if that is 0.
         """
-        plan = compile_network(network.network, self._job.plan.architecture)
-        job = self._jobs.change(plan, discard)
-        self._ticket_of(job.version)
+        job = self._change(compile_network(network.network, self._job.plan.architecture), discard)
         if seconds != 0:
             self.wait_for(lambda record: record.version >= job.version, 1e9 if seconds is None else seconds)
         return self._jobs.versions.at(job.version)
@@ -212,6 +219,14 @@ class Run:
             self._failure = error
             raise
 
+    def _change(self, plan: Plan, discard: Iterable[str]) -> Job:
+        job = self._jobs.change(plan, discard)
+        self._ticket_of(job.version)
+        return job
+
+    def _answer(self) -> None:
+        answer(self._jobs, self._job.checkpoint, self._change)
+
     def _ticket_of(self, version: int) -> JobTicket:
         if version not in self._tickets:
             self._tickets[version] = self._ticket.add(self._jobs.at(version))
@@ -230,12 +245,24 @@ class Run:
         return explained(self._job.plan.network.name, self._job.checkpoint.path, self._ticket)
 
 
-def _release_at_end(query: StreamingQuery, job: Job) -> None:
+def _release_at_end(query: StreamingQuery, job: Job, over: threading.Event) -> None:
     """Give the checkpoint free when the query has ended, whoever waits for it or does not."""
     # The JVM may be gone, with all that it ran; a query that failed says so to those who wait for it.
     with contextlib.suppress(Exception):
         query.awaitTermination()
+    over.set()
     job.release()
+
+
+def _listen(of: weakref.ref[Run], over: threading.Event) -> None:
+    """Hear what other processes ask of a run, until it is over."""
+    while not over.wait(_LISTEN_SECONDS):
+        run = of()
+        if run is None:
+            return
+        with contextlib.suppress(PenstockError):  # a disk that fails now is told by the next batch
+            run._answer()
+        del run
 
 
 def run_to_end(job: Job, *, master: str | None = None, on_batch: Callable[[Record], None] | None = None) -> Result:

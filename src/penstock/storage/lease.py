@@ -170,6 +170,15 @@ def take(folder: Folder, *, least: int = 0, surroundings: Surroundings = MACHINE
         return Lease(folder, holder, lock, surroundings)
 
 
+def is_held(folder: Folder) -> bool:
+    """Whether a process uses a checkpoint; nothing is taken."""
+    try:
+        refuse_if_held(folder)
+    except WorldError:
+        return True
+    return False
+
+
 def refuse_if_held(folder: Folder) -> None:
     """Refuse a checkpoint that is in use, before anything costly is begun; nothing is taken."""
     if folder.exists(_LEASE):
