@@ -1,4 +1,4 @@
-"""The docs are executed: what README.md and docs/ show is what happens.
+"""The docs are executed: what README.md, CONTRIBUTING.md and docs/ show is what happens.
 
 Every ```python block runs; the blocks of a page share one namespace and run in order, in an empty folder. A block can
 be left out only by a comment on the line before it that gives the reason: `<!-- not executed: needs a broker -->`.
@@ -22,7 +22,7 @@ from types import ModuleType
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
 COMMAND_TIMEOUT_S = 240
 
 _FENCE = re.compile(r"^(?P<indent> *)(?P<ticks>`{3,})(?P<language>[\w-]*)[^`]*$")
