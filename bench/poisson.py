@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from penstock.connectors.base import Advance, Chunk, Journal, Limit, Position, Split
+from penstock.connectors.connector import Advance, Chunk, Journal, Limit, Position, Split
 
 SCHEMA: Final = pa.schema([pa.field("due", pa.int64()), pa.field("v", pa.int32())])
 """When a tuple was due, in microseconds since the epoch, and a number from 0 to 99 for filters."""

@@ -14,7 +14,7 @@ from tests.runtime.jobs import job_of
 import penstock as pk
 from penstock.algebra.schema import parse_type
 from penstock.algebra.ticks import END
-from penstock.connectors.base import Split
+from penstock.connectors.connector import Split
 from penstock.runtime.intake import read_assignment
 from penstock.runtime.local import LocalExecutor
 from penstock.runtime.planner import Planner, _share_out

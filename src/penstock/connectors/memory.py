@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from penstock.algebra.schema import SchemaLike, parse_schema, plain_schema
 from penstock.algebra.ticks import can_progress, tick_of
-from penstock.connectors.base import Advance, Chunk, Journal, Limit, Position, Split, fixed_width, row_bytes
+from penstock.connectors.connector import Advance, Chunk, Journal, Limit, Position, Split, fixed_width, row_bytes
 from penstock.connectors.fitting import Misfit, fit_table, one_batch
 from penstock.connectors.rejects import rejects
 from penstock.errors import InternalError, QueryError

@@ -12,7 +12,7 @@ from penstock.algebra.expression import bind_predicate
 from penstock.algebra.network import Network as FrozenNetwork
 from penstock.algebra.schema import SchemaLike, parse_schema, plain_schema
 from penstock.algebra.ticks import can_progress
-from penstock.connectors.base import Connector
+from penstock.connectors.connector import Connector
 from penstock.errors import PenstockError, QueryError
 from penstock.language.checks import key_columns, refuse_hidden, require_columns, require_name, require_ticks
 from penstock.language.stream import Stream

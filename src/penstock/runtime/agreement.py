@@ -13,8 +13,8 @@ import logging
 from concurrent.futures import ThreadPoolExecutor
 
 from penstock.algebra.box import Output
-from penstock.connectors.results import SETTLED, KeptResults, Results
-from penstock.connectors.targets import enrolled_place, is_enrolled, move_place
+from penstock.connectors.targets.kept_results import SETTLED, KeptResults, Results
+from penstock.connectors.targets.target import enrolled_place, is_enrolled, move_place
 from penstock.errors import WorldError
 from penstock.runtime.board import Board, Record
 from penstock.runtime.job import Job

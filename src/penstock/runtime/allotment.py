@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 from penstock.algebra.box import Source
 from penstock.algebra.expression import bind_predicate
-from penstock.connectors.base import UNLIMITED, Advance, Feed, Limit, Position
+from penstock.connectors.connector import UNLIMITED, Advance, Feed, Limit, Position
 from penstock.runtime.job import Job
 
 

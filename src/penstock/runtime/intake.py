@@ -22,7 +22,7 @@ from penstock.algebra.expression import bind_predicate, mask
 from penstock.algebra.hidden import SEQ
 from penstock.algebra.rejects import reject_table, why_out_of_range
 from penstock.algebra.ticks import BEGINNING, out_of_range
-from penstock.connectors.base import Chunk, Split
+from penstock.connectors.connector import Chunk, Split
 from penstock.errors import WorldError
 from penstock.plan.plan import INTAKE
 from penstock.progress.disorder import Gauge, Values
@@ -37,7 +37,7 @@ from penstock.runtime.promises import measured
 from penstock.runtime.refusals import Refusals
 from penstock.runtime.silence import stating
 from penstock.runtime.superbox import Superbox
-from penstock.runtime.tables import tables_of
+from penstock.runtime.table_versions import tables_of
 from penstock.runtime.train import OUTLET, Row, note, trains
 
 MOST_ROWS = 1 << 32

@@ -24,8 +24,8 @@ from penstock.algebra.group_marks import GroupMarks
 from penstock.algebra.hidden import visible
 from penstock.algebra.joint import shortest
 from penstock.algebra.ticks import BEGINNING
-from penstock.connectors.results import KEEP_BYTES, KeptResults, Results
-from penstock.connectors.targets import Receipt
+from penstock.connectors.targets.kept_results import KEEP_BYTES, KeptResults, Results
+from penstock.connectors.targets.target import Receipt
 from penstock.progress.disorder import Disorder, Stretch, joined
 from penstock.progress.extremes import NOTHING, Extremes
 from penstock.runtime.board import Board, BoxWork, InputCount, Need, Record, source_marks

@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from penstock.connectors.base import Feed, Split
+from penstock.connectors.connector import Feed, Split
 from penstock.connectors.journal import FileJournal
 from penstock.errors import WorldError
 from penstock.progress.extremes import NOTHING
@@ -27,7 +27,7 @@ from penstock.runtime.job import Job
 from penstock.runtime.leaving import Leaving, Left, offset_part
 from penstock.runtime.offsets import Offset, digest, intake_offset
 from penstock.runtime.silence import Silence, Stated, merged
-from penstock.runtime.tables import TableKeeper
+from penstock.runtime.table_versions import TableKeeper
 from penstock.storage.sealed import RESTORE
 
 ONLY_SHARD = "0"

@@ -19,7 +19,7 @@ from penstock.runtime.board import source_marks
 from penstock.runtime.control import Control
 from penstock.runtime.job import Job, part_number
 from penstock.runtime.superbox import Superbox
-from penstock.runtime.tables import tables_of
+from penstock.runtime.table_versions import tables_of
 from penstock.runtime.train import OUTLET, Row, note, trains
 from penstock.storage.sealed import RESTORE
 from penstock.storage.state import State

@@ -8,9 +8,9 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from penstock.connectors.driver_targets import callback
-from penstock.connectors.folders import jsonl, parquet
 from penstock.connectors.memory import memory
+from penstock.connectors.targets.callback import callback
+from penstock.connectors.targets.part_files import jsonl, parquet
 from penstock.language.builder import Builder
 from penstock.language.stream import Stream, merge, union
 from penstock.plan.compile import compile_network

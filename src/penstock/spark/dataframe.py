@@ -18,7 +18,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 from penstock.algebra.hidden import ARRIVED
 from penstock.algebra.table_join import TableJoin
-from penstock.connectors.base import Advance, Chunk, Feed, Journal, Limit, Position, Split
+from penstock.connectors.connector import Advance, Chunk, Feed, Journal, Limit, Position, Split
 from penstock.errors import QueryError
 from penstock.runtime.board import Board
 from penstock.runtime.control import Control

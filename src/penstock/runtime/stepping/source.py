@@ -16,7 +16,7 @@ from penstock.algebra.box import Port, Source, Track
 from penstock.algebra.expression import bind_predicate, mask
 from penstock.algebra.hidden import ARRIVED, ENDED
 from penstock.algebra.ticks import BEGINNING, END, out_of_range, tick_of
-from penstock.connectors.base import Advance, Chunk, Feed, Limit
+from penstock.connectors.connector import Advance, Chunk, Feed, Limit
 from penstock.connectors.memory import Memory, MemorySplit, PunctuationElement, memory
 from penstock.errors import QueryError
 from penstock.progress.extremes import NOTHING, Extremes, Reach
