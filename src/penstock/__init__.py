@@ -31,7 +31,9 @@ if TYPE_CHECKING:
     from penstock.errors import InternalError, PenstockError, QueryError, WorldError
     from penstock.language.stream import Stream, merge, union
     from penstock.progress.idle import heartbeat, on_demand
-    from penstock.progress.policy import delayed, ordered, punctuated
+    from penstock.progress.policies.delayed import delayed
+    from penstock.progress.policies.ordered import ordered
+    from penstock.progress.policies.punctuated import punctuated
     from penstock.runtime.result import Result
     from penstock.runtime.stepping.stepper import Stepper
     from penstock.spark.dataframe import dataframe
@@ -115,9 +117,9 @@ _HOME = {
     "union": "penstock.language.stream",
     "heartbeat": "penstock.progress.idle",
     "on_demand": "penstock.progress.idle",
-    "delayed": "penstock.progress.policy",
-    "ordered": "penstock.progress.policy",
-    "punctuated": "penstock.progress.policy",
+    "delayed": "penstock.progress.policies.delayed",
+    "ordered": "penstock.progress.policies.ordered",
+    "punctuated": "penstock.progress.policies.punctuated",
     "Result": "penstock.runtime.result",
     "Stepper": "penstock.runtime.stepping.stepper",
     "dataframe": "penstock.spark.dataframe",

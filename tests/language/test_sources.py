@@ -66,3 +66,8 @@ def test_windows_on_an_attribute_that_decreases_must_fit() -> None:
         _source(**down).aggregate({"n": "count(*)"}, on="ts", size=5, advance="other > 3")
     with pytest.raises(QueryError, match="a dedupe needs values that grow, but 'ts' progresses downwards"):
         _source(**down).dedupe(by="other", on="ts")
+
+
+def test_what_is_no_connector_is_refused_by_name() -> None:
+    with pytest.raises(pk.QueryError, match=r"'data\.csv' is no input"):
+        pk.Network("n").source("in", "data.csv")  # type: ignore[arg-type]

@@ -121,7 +121,7 @@ class Track:
 
     @property
     def descending(self) -> bool:
-        return bool(getattr(self.policy, "descending", False))
+        return self.policy.descending
 
     @property
     def mark(self) -> str:

@@ -8,9 +8,10 @@ give the same tuples whenever they are asked again.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, runtime_checkable
 
 import pyarrow as pa
 
@@ -78,6 +79,11 @@ class Split:
     rows: int
     """An estimate, to share splits out evenly."""
 
+    @property
+    def found_in(self) -> str | None:
+        """What its records were found in, such as a file, for the error stream; None for the input itself."""
+        return None
+
 
 @dataclass(frozen=True)
 class Chunk:
@@ -92,48 +98,81 @@ class Chunk:
 class Journal(Protocol):
     """A durable, append-only list that a feed may keep beside the checkpoint (for example: files discovered)."""
 
+    @abstractmethod
     def entries(self) -> list[dict[str, Any]]:
         """All entries, oldest first."""
 
+    @abstractmethod
     def append(self, entries: Sequence[Mapping[str, Any]]) -> None:
         """Add entries; they are durable when this returns."""
 
 
 class Feed(Protocol):
-    """The driver's side of an open input."""
+    """The driver's side of an open input. Feeds derive from it: a member that one lacks is found when it is made."""
 
+    @abstractmethod
     def start(self) -> Position:
         """The position before the first tuple."""
 
+    @abstractmethod
     def advance(self, position: Position, limit: Limit) -> Advance:
         """The end of the next train: `position` itself when there is nothing new."""
 
+    @abstractmethod
     def splits(self, start: Position, end: Position) -> Sequence[Split]:
         """What lies between two positions, in order of arrival. The same answer whenever it is asked."""
 
     def close(self) -> None:
-        """Free what the feed holds."""
+        """Free what the feed holds; nothing, unless it says otherwise."""
+        return
 
 
+@runtime_checkable
 class Connector(Protocol):
-    """A declared input."""
+    """A declared input. Connectors derive from it, and say so where they are not what most of them are."""
 
     @property
+    @abstractmethod
     def bounded(self) -> bool:
         """Whether the input ends by itself."""
 
+    @property
+    def in_sequence(self) -> bool:
+        """Whether the splits of a shard in one batch have an order of arrival, which is that of their numbers."""
+        return True
+
+    @property
+    def planned_elsewhere(self) -> bool:
+        """Whether somebody else decides what a batch takes, so that the feed is not asked."""
+        return False
+
+    @property
+    def more_shards(self) -> bool:
+        """Whether shards may come that the declaration does not know of."""
+        return False
+
+    @property
+    def states(self) -> Sequence[str]:
+        """The attributes that punctuation in the data is known to speak of."""
+        return ()
+
+    @abstractmethod
     def schema(self) -> pa.Schema | None:
         """The schema that the data itself shows, or None when the user must give one."""
 
+    @abstractmethod
     def describe(self) -> str:
         """One phrase, for explain and errors."""
 
+    @abstractmethod
     def shards(self) -> Sequence[str]:
         """The shards known from the declaration: their low-water mark holds windows back before they deliver."""
 
+    @abstractmethod
     def open(self, schema: pa.Schema, journal: Journal) -> Feed:
         """Open the input on the driver."""
 
+    @abstractmethod
     def read(self, split: Split, schema: pa.Schema, columns: Sequence[str]) -> Iterator[Chunk]:
         """Read one split on a worker: chunks of exactly `columns` (in that order) of `schema`.
 

@@ -119,7 +119,7 @@ class Intake:
         if not aside:
             return
         # They leave whole: the split, of which only some columns were read, is read once more with all of them.
-        origin = str(getattr(split, "path", source.name))
+        origin = split.found_in or source.name
         for number, chunk in enumerate(source.connector.read(split, source.delivered, source.delivered.names)):
             if number in aside:
                 self._route(source, pa.Table.from_batches([chunk.tuples]), aside[number], origin)
@@ -264,7 +264,7 @@ class Intake:
         """A mask of the records that are punctuation, not tuples, if a policy knows such records."""
         found: pa.Array | None = None
         for track, values, unfit in zip(source.tracks, ticks, unfits, strict=True):
-            where = getattr(track.policy, "where", None)
+            where = track.policy.where
             if where is None:
                 continue
             marked = pc.equal(mask((bind_predicate(where, source.tuples),), tuples), 0)

@@ -174,7 +174,7 @@ def _add_disorder(record: Record, source: Source, notes: list[dict[str, Any]]) -
                 stretches.setdefault((attribute, shard), []).append(Stretch.from_json(stretch))
     whole = record.disorder.setdefault(source.name, {}) if stretches else {}
     for (attribute, _), of_shard in sorted(stretches.items()):
-        more = joined(of_shard, in_sequence=getattr(source.connector, "in_sequence", True))
+        more = joined(of_shard, in_sequence=source.connector.in_sequence)
         whole[attribute] = whole.get(attribute, Disorder()).merge(more)
 
 

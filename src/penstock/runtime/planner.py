@@ -75,7 +75,7 @@ class Planner:
         waits = self._silence.watched() or any(getattr(b, "timeout", None) for b in job.plan.network.boxes)
         self._timed = bool(waits) or self._leaving.timed
         # Batches of such inputs are not planned here, so a table that changes makes one by itself.
-        self._looks = any(getattr(s.connector, "planned_elsewhere", False) for s in job.plan.network.sources)
+        self._looks = any(s.connector.planned_elsewhere for s in job.plan.network.sources)
         self._looked = 0.0
         self._feeds: dict[str, Feed] = {}
         self._planned = self._replays()

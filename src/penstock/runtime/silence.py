@@ -14,7 +14,7 @@ from penstock.algebra.hidden import ENDED
 from penstock.algebra.network import Network
 from penstock.algebra.ticks import BEGINNING, END
 from penstock.progress.extremes import Extremes, Reach
-from penstock.progress.idle import Heartbeat, Idle, OnDemand, idle_of
+from penstock.progress.idle import Heartbeat, Idle, OnDemand
 from penstock.runtime.board import Need, Record, source_marks
 from penstock.runtime.waiting import Way, culprits, met
 
@@ -33,7 +33,7 @@ class Silence:
             (source, track, idle)
             for source in self.network.sources
             for track in source.tracks
-            if (idle := idle_of(track.policy)) is not None
+            if (idle := track.policy.idle) is not None
         ]
 
     def heartbeats(
@@ -146,7 +146,7 @@ class Silence:
 def statement(source: Source, track: Track, seen: Extremes, idle: Idle, now: int) -> int | None:
     """What a silent shard states of an attribute; None where it has said as much."""
     known = source.extremes(track, seen)
-    if getattr(track.policy, "groups", ()):
+    if track.policy.groups:
         # Each group makes progress of its own: the largest value is that of one of them alone.
         known = replace(known, largest=BEGINNING)
     tick = idle.statement(known, now, track.kind)

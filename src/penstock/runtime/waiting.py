@@ -18,7 +18,6 @@ from penstock.algebra.joint import joint_attribute
 from penstock.algebra.network import Network
 from penstock.algebra.ticks import BEGINNING, END, tick_text
 from penstock.progress.extremes import Extremes
-from penstock.progress.idle import idle_of
 from penstock.runtime.board import Need, Record
 
 Way = Mapping[str, int]
@@ -109,7 +108,7 @@ def _blame(network: Network, record: Record, source: Source, shard: str) -> str:
 
 
 def _release(blamed: list[tuple[Source, str]]) -> str:
-    speechless = sorted({s.name for s, _ in blamed if not any(idle_of(t.policy) for t in s.tracks)})
+    speechless = sorted({s.name for s, _ in blamed if not any(t.policy.idle for t in s.tracks)})
     if not speechless:
         return "A tuple or punctuation beyond that releases it, or the clock does: the input has a policy for silence."
     named = " and ".join(f"'{name}'" for name in speechless)

@@ -15,7 +15,7 @@ from penstock.language.builder import Builder
 from penstock.language.stream import Stream, merge, union
 from penstock.plan.compile import compile_network
 from penstock.plan.plan import Plan
-from penstock.progress.policy import delayed
+from penstock.progress.policies.delayed import delayed
 
 SCHEMA: Final = {"ts": "int64", "k": "int64", "v": "int64"}
 OUTSIDE: Final = "sim://outside"

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from penstock.connectors.tables.store import Stamp, missing, require_fit, unreadable
+from penstock.connectors.tables.store import Stamp, Store, missing, require_fit, unreadable
 
 if TYPE_CHECKING:
     import deltalake
 
 
 @dataclass(frozen=True)
-class StoredDelta:
+class StoredDelta(Store):
     """The newest version of a Delta table."""
 
     path: str

@@ -30,6 +30,7 @@ from penstock.connectors.targets.target import (
     Mode,
     Receipt,
     StagedFile,
+    Target,
     check_fit,
     check_mode,
     check_writable,
@@ -63,7 +64,7 @@ _DEMANDING: Final = (
 
 
 @dataclass(frozen=True)
-class DeltaTarget:
+class DeltaTarget(Target):
     """A Delta table. An empty string in a partition column is NULL to Delta."""
 
     folder: Folder

@@ -17,7 +17,7 @@ import pyarrow as pa
 from pyarrow.fs import FileType
 
 from penstock.algebra.schema import SchemaLike, parse_schema
-from penstock.connectors.connector import Chunk, Journal, Split
+from penstock.connectors.connector import Chunk, Connector, Journal, Split
 from penstock.connectors.files.feed import FilesFeed, FileSplit
 from penstock.connectors.files.formats.arrow_ipc import ArrowIpc
 from penstock.connectors.files.formats.csv import CsvOptions, Delimited
@@ -58,7 +58,7 @@ def format_of(path: str) -> str | None:
 
 
 @dataclass(frozen=True)
-class Files:
+class Files(Connector):
     """A declared input of files."""
 
     paths: tuple[str, ...]
@@ -73,6 +73,11 @@ class Files:
     @property
     def bounded(self) -> bool:
         return not self.follow
+
+    @property
+    def more_shards(self) -> bool:
+        # Lanes come as files do: one that is alone now may not stay so.
+        return self.lanes is not None
 
     def describe(self) -> str:
         mode = ", followed as they grow" if self.grow is True else ", followed" if self.follow else ""

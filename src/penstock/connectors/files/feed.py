@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
-from penstock.connectors.connector import UNLIMITED, Advance, Journal, Limit, Position, Split, row_bytes
+from penstock.connectors.connector import UNLIMITED, Advance, Feed, Journal, Limit, Position, Split, row_bytes
 from penstock.connectors.files.discovery import Discovery
 from penstock.connectors.files.formats.format import BrokenFileError, Reach
 from penstock.connectors.files.formats.text_blocks import compression_of
@@ -46,6 +46,10 @@ class FileSplit(Split):
     known: Known | None = None
     roams: bool = False
 
+    @property
+    def found_in(self) -> str:
+        return self.path
+
 
 @dataclass
 class _Train:
@@ -75,7 +79,7 @@ class _Train:
 
 
 @dataclass
-class FilesFeed:
+class FilesFeed(Feed):
     """The parts of all files known, in order of arrival.
 
     A position is `{"seq": parts taken, "file": number of the next part's file in the journal, "at": where it starts}`,
@@ -147,9 +151,6 @@ class FilesFeed:
             low = first[1] if at == first[0] else 0
             found.append(_slice(self.parts[at], low, last[1] if at == last[0] else None))
         return found
-
-    def close(self) -> None:
-        """Holds no open file."""
 
     def _advance(self, at: int, place: int, train: _Train, *, ended: bool = False) -> Advance:
         return Advance(self._position(at, place), ended=ended, rows=train.rows, bytes=int(train.bytes))

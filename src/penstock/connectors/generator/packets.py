@@ -24,7 +24,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from penstock.algebra.ticks import Duration, duration_ticks
-from penstock.connectors.connector import Advance, Chunk, Journal, Limit, Position, Split, row_bytes
+from penstock.connectors.connector import Advance, Chunk, Connector, Feed, Journal, Limit, Position, Split, row_bytes
 from penstock.connectors.generator.lulls import Lulls, lulls_of
 from penstock.errors import InternalError, QueryError
 
@@ -88,7 +88,7 @@ class GeneratorSplit(Split):
 
 
 @dataclass(frozen=True)
-class Generator:
+class Generator(Connector):
     """A declared generator of packets."""
 
     links: tuple[Link, ...]
@@ -210,7 +210,7 @@ def _scale(words: npt.NDArray[np.uint32], low: int, high: int, out: Integers) ->
 
 
 @dataclass(frozen=True)
-class GeneratorFeed:
+class GeneratorFeed(Feed):
     """Positions are `{"at": {link: tuples made}, "clock0": start of event time in microseconds}`."""
 
     generator: Generator
@@ -271,9 +271,6 @@ class GeneratorFeed:
             for link in self.generator.links
             for low, high in _cuts(start["at"][link.name], end["at"][link.name])
         ]
-
-    def close(self) -> None:
-        """Holds nothing."""
 
 
 def _cuts(start: int, stop: int) -> list[tuple[int, int]]:

@@ -16,7 +16,7 @@ import pyarrow as pa
 from penstock.connectors.files.declaration import Files, format_of
 from penstock.connectors.files.formats.format import BrokenFileError
 from penstock.connectors.files.places import Listed
-from penstock.connectors.tables.store import MisfitError, Stamp, missing, unreadable
+from penstock.connectors.tables.store import MisfitError, Stamp, Store, missing, unreadable
 from penstock.errors import QueryError, WorldError
 
 SETTLED_NS: Final = 2_000_000_000
@@ -27,7 +27,7 @@ _PAUSE: Final = 0.2
 
 
 @dataclass(frozen=True)
-class StoredFiles:
+class StoredFiles(Store):
     """Files that together are one table, in order of their paths."""
 
     files: Files

@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 import pyarrow as pa
 
 from penstock.algebra import kernel
-from penstock.connectors.tables.store import Stamp, require_fit, unreadable
+from penstock.connectors.tables.store import Stamp, Store, require_fit, unreadable
 from penstock.errors import WorldError
 
 SCHEMES: Final = ("postgresql://", "postgres://")
@@ -29,7 +29,7 @@ _SECRET_OPTIONS: Final = ("password=", "sslpassword=", "passfile=")
 
 
 @dataclass(frozen=True)
-class StoredPostgresql:
+class StoredPostgresql(Store):
     """The rows of one SELECT, run in a transaction that can only read."""
 
     uri: str = field(repr=False)

@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from penstock.algebra import kernel
 from penstock.connectors.tables.file_store import SETTLED_NS
-from penstock.connectors.tables.store import MisfitError, Stamp, missing, require_fit, unreadable
+from penstock.connectors.tables.store import MisfitError, Stamp, Store, missing, require_fit, unreadable
 
 if TYPE_CHECKING:
     import sqlite3
@@ -52,7 +52,7 @@ _OF_VALUES: Final = (
 
 
 @dataclass(frozen=True)
-class StoredSqlite:
+class StoredSqlite(Store):
     """The rows of one SELECT over an SQLite file."""
 
     path: str

@@ -78,7 +78,7 @@ class StaticTable:
 
 
 @dataclass(frozen=True)
-class StoredMemory:
+class StoredMemory(Store):
     """A table that the program itself holds. It never changes while a run lasts."""
 
     rows: pa.Table = field(repr=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -33,21 +34,26 @@ class Store(Protocol):
     """One kind of place for tables: a frozen, picklable declaration. What is missing or refuses is a WorldError."""
 
     @property
+    @abstractmethod
     def refresh(self) -> int | None:
         """For how long, in microseconds, the store is not looked at again unless the user says otherwise.
 
         None: it is looked at for every batch.
         """
 
+    @abstractmethod
     def describe(self) -> str:
         """The place, as people call it; no secrets."""
 
+    @abstractmethod
     def schema(self) -> pa.Schema:
         """All columns, as they are now."""
 
+    @abstractmethod
     def stamp(self) -> Stamp | None:
         """The stamp as it is now; None where only reading the content tells whether it has changed."""
 
+    @abstractmethod
     def read(self, schema: pa.Schema) -> pa.Table:
         """All rows, with these columns at least; raises MisfitError where they cannot be had."""
 

@@ -10,7 +10,7 @@ from typing import cast
 import pyarrow as pa
 
 from penstock.connectors.targets.handover import pending, settle
-from penstock.connectors.targets.target import Markers, Receipt, enrol, stage_arrow, writer
+from penstock.connectors.targets.target import Markers, Receipt, Target, enrol, stage_arrow, writer
 from penstock.errors import InternalError, QueryError
 from penstock.storage.folder import Folder
 
@@ -18,7 +18,7 @@ Consumer = Callable[[pa.Table], object] | Callable[[pa.Table, int], object]
 
 
 @dataclass(frozen=True)
-class Callback:
+class Callback(Target):
     """Calls a function with the tuples of each batch, on the driver, in the process that started the run.
 
     At least once: if the process dies between the call and the end of the batch, the batch comes again, with the same

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from penstock.connectors.targets.handover import pending, settle
-from penstock.connectors.targets.target import Markers, Receipt, enrol, stage_arrow, writer
+from penstock.connectors.targets.target import Markers, Receipt, Target, enrol, stage_arrow, writer
 from penstock.errors import QueryError
 from penstock.storage.folder import Folder
 
 
 @dataclass(frozen=True)
-class Console:
+class Console(Target):
     """Prints the tuples of each batch on the driver. After a crash, the last batch may be printed again."""
 
     limit: int = 20

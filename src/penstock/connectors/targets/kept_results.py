@@ -22,6 +22,7 @@ import pyarrow as pa
 
 from penstock.connectors.targets.target import (
     Receipt,
+    Target,
     check_fit,
     enrol,
     enrolled_schema,
@@ -101,7 +102,7 @@ class Unit:
 
 
 @dataclass(frozen=True)
-class Results:
+class Results(Target):
     """Keeps the tuples in the checkpoint. `keep` bounds their bytes; None for the default: all of a run that ends by
     itself, and the newest `KEEP_BYTES` of one that does not."""
 

@@ -15,6 +15,7 @@ adds to them.
 from __future__ import annotations
 
 import functools
+from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol
@@ -29,6 +30,7 @@ from penstock.connectors.targets.target import (
     Mode,
     Receipt,
     StagedFile,
+    Target,
     check_fit,
     check_mode,
     check_writable,
@@ -53,24 +55,29 @@ class PartFormat(Protocol):
     """How a part becomes the bytes of a file."""
 
     @property
+    @abstractmethod
     def suffix(self) -> str:
         """How names of part files end."""
 
+    @abstractmethod
     def check(self, schema: pa.Schema) -> None:
         """Refuse types that the format cannot hold."""
 
+    @abstractmethod
     def existing(self, content: pa.Buffer) -> pa.Schema | None:
         """The schema of a file that is already there, if the format tells."""
 
+    @abstractmethod
     def encode(self, table: pa.Table) -> Sequence[pa.Buffer]:
         """The content of the file."""
 
+    @abstractmethod
     def describe(self) -> str:
         """The format's name."""
 
 
 @dataclass(frozen=True)
-class PartFolder:
+class PartFolder(Target):
     """A folder of part files as the target of an output."""
 
     folder: Folder
@@ -136,7 +143,7 @@ class PartFolder:
 
 
 @dataclass(frozen=True)
-class ParquetParts:
+class ParquetParts(PartFormat):
     compression: str | None = "zstd"
 
     @property
@@ -162,7 +169,7 @@ class ParquetParts:
 
 
 @dataclass(frozen=True)
-class CsvParts:
+class CsvParts(PartFormat):
     """NULL is an empty field and an empty string is `""`; times with a zone are written in UTC."""
 
     compression: str | None = None
@@ -190,7 +197,7 @@ class CsvParts:
 
 
 @dataclass(frozen=True)
-class JsonParts:
+class JsonParts(PartFormat):
     """One JSON object a line. Times are ISO 8601 (in UTC, with a Z, if they have a zone). NaN and the infinities, which
     JSON does not have, become null."""
 

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import base64
 import uuid
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Final, Literal, Protocol
@@ -86,22 +87,28 @@ class Target(Protocol):
     """A declared place for the tuples of an output; frozen and picklable."""
 
     @property
+    @abstractmethod
     def outside(self) -> bool:
         """Whether what is committed there lives apart from the checkpoint, so that a replay must be the same batch."""
 
+    @abstractmethod
     def check(self, name: str, schema: pa.Schema, scratch: Folder) -> None:
         """On the driver, whenever the run starts: enrol the output `name` in `scratch`, and refuse a place that
         cannot be written, or whose existing schema does not fit."""
 
+    @abstractmethod
     def stage(self, batch: int, part: int, table: pa.Table, scratch: Folder) -> Receipt | None:
         """On a worker: write this part where readers do not see it yet; None if it has no tuples."""
 
+    @abstractmethod
     def commit(self, batch: int, receipts: Sequence[Receipt], scratch: Folder) -> None:
         """On the driver, in batch order: make the parts of a batch visible. A repeated call does nothing."""
 
+    @abstractmethod
     def last_committed(self, scratch: Folder) -> int:
         """On the driver, when a run starts: the last batch with tuples that is visible there; -1 if there is none."""
 
+    @abstractmethod
     def describe(self) -> str:
         """One phrase, for explain and status."""
 

@@ -6,7 +6,7 @@ it may state an enabling timestamp (ets.md 5).
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
@@ -17,10 +17,11 @@ from penstock.algebra.expression import bind_predicate, mask
 from penstock.algebra.hidden import ARRIVED, ENDED
 from penstock.algebra.ticks import BEGINNING, END, out_of_range, tick_of
 from penstock.connectors.connector import Advance, Chunk, Feed, Limit
+from penstock.connectors.journal import MemoryJournal
 from penstock.connectors.memory import Memory, MemorySplit, PunctuationElement, memory
 from penstock.errors import QueryError
 from penstock.progress.extremes import NOTHING, Extremes, Reach
-from penstock.progress.idle import Heartbeat, OnDemand, idle_of
+from penstock.progress.idle import Heartbeat, OnDemand
 from penstock.runtime.board import source_marks
 from penstock.runtime.intake import strongest, too_late, unfit_rejects
 from penstock.runtime.silence import statement, stating
@@ -31,19 +32,6 @@ TRAIN: Final = Limit(64, 1 << 20)
 
 Arrivals = Iterator[tuple[Port, Element]]
 """Elements at the ports of the source: its tuples, late ones, and those that were refused."""
-
-
-class ListJournal:
-    """What a feed writes down, for as long as the network is stepped."""
-
-    def __init__(self) -> None:
-        self._entries: list[dict[str, Any]] = []
-
-    def entries(self) -> list[dict[str, Any]]:
-        return list(self._entries)
-
-    def append(self, entries: Sequence[Mapping[str, Any]]) -> None:
-        self._entries += map(dict, entries)
 
 
 class SourceNode:
@@ -105,7 +93,7 @@ class SourceNode:
         if self._feed is None:
             connector = self.box.connector
             opened = replace(connector, train=1) if isinstance(connector, Memory) else connector
-            self._feed = opened.open(self.box.delivered, ListJournal())
+            self._feed = opened.open(self.box.delivered, MemoryJournal())
             self._position = self._feed.start()
         step = self._feed.advance(self._position, TRAIN)
         return step if step.ended or step.position != self._position else None
@@ -116,7 +104,7 @@ class SourceNode:
         names = self.box.delivered.names
         for split in self._feed.splits(self._position, step.position):
             for chunk in self.box.connector.read(split, self.box.delivered, names):
-                origin = str(getattr(split, "path", self.box.name))
+                origin = split.found_in or self.box.name
                 yield from self.chunk(chunk, split.shard, now, number, origin)
                 number += chunk.tuples.num_rows
         self._position = step.position
@@ -132,7 +120,7 @@ class SourceNode:
         """What is due on the timer of a heartbeat, of shards that are silent."""
         due: dict[str, dict[str, int]] = {}
         for track in self.box.tracks:
-            idle = idle_of(track.policy)
+            idle = track.policy.idle
             for shard, seen in self._seen.items():
                 if not isinstance(idle, Heartbeat) or seen.ended or shard in speaking:
                     continue
@@ -145,7 +133,7 @@ class SourceNode:
 
     def could_state(self, now: int) -> dict[str, int] | None:
         """The marks of the input if it were asked on demand now; None if it has nothing to say."""
-        if self.ended or not any(isinstance(idle_of(track.policy), OnDemand) for track in self.box.tracks):
+        if self.ended or not any(isinstance(track.policy.idle, OnDemand) for track in self.box.tracks):
             return None
         marks = source_marks(self.box, {shard: seen.merge(said) for shard, seen, said in self._on_demand(now)})
         return marks if marks[self.box.tracks[0].mark] > self._spoken else None
@@ -159,7 +147,7 @@ class SourceNode:
         for shard, seen in self._seen.items():
             said = {}
             for track in self.box.tracks:
-                idle = idle_of(track.policy)
+                idle = track.policy.idle
                 stated = statement(self.box, track, seen, idle, now) if isinstance(idle, OnDemand) else None
                 if stated is not None and not seen.ended:
                     said[track.mark] = stated
@@ -197,7 +185,7 @@ class SourceNode:
         """What a record states that is punctuation by its policy; nothing for a tuple."""
         found = {}
         for track in self.box.tracks:
-            where = getattr(track.policy, "where", None)
+            where = track.policy.where
             if where is None or _unfit(track, row):
                 continue
             if mask((bind_predicate(where, self.box.tuples),), row)[0].as_py() == 0:

@@ -14,6 +14,7 @@ from penstock.connectors.files.formats.columnar import chunk_of, counted_reach, 
 from penstock.connectors.files.formats.format import (
     BrokenFileError,
     Cut,
+    Format,
     Part,
     Reach,
     Tuning,
@@ -32,7 +33,7 @@ _totals: dict[Hashable, int] = {}
 
 
 @dataclass(frozen=True)
-class ArrowIpc:
+class ArrowIpc(Format):
     """The Arrow IPC format, file and stream."""
 
     def cuts(self, part: Part, tuning: Tuning, schema: pa.Schema) -> list[Cut]:

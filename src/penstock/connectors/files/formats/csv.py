@@ -15,7 +15,7 @@ from pyarrow import csv as arrow_csv
 from penstock.connectors.connector import Chunk
 from penstock.connectors.files.formats.columnar import counted_reach
 from penstock.connectors.files.formats.csv_records import read_records, record_count
-from penstock.connectors.files.formats.format import BrokenFileError, Cut, Part, Reach, Tuning, first_line
+from penstock.connectors.files.formats.format import BrokenFileError, Cut, Format, Part, Reach, Tuning, first_line
 from penstock.connectors.files.formats.line_reader import cast_table, read_lines, text_bytes
 from penstock.connectors.files.formats.text_blocks import (
     head,
@@ -54,7 +54,7 @@ class CsvOptions:
 
 
 @dataclass(frozen=True)
-class Delimited:
+class Delimited(Format):
     """The CSV format."""
 
     options: CsvOptions

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -76,18 +77,23 @@ class BrokenFileError(Exception):
 class Format(Protocol):
     """One file format."""
 
+    @abstractmethod
     def cuts(self, part: Part, tuning: Tuning, schema: pa.Schema) -> list[Cut]:
         """Cut a file on the driver; raises BrokenFileError, also when no row of it can fit the schema."""
 
+    @abstractmethod
     def reach(self, part: Part, rows: int, schema: pa.Schema) -> Reach:
         """Where a train of at most so many rows ends that begins at `part.first`; for parts that are not counted."""
 
+    @abstractmethod
     def texts(self, part: Part, schema: pa.Schema) -> Mapping[str, float]:
         """What a value takes up, about, in columns of no fixed width."""
 
+    @abstractmethod
     def discover(self, part: Part) -> pa.Schema:
         """The schema that a file shows; raises BrokenFileError."""
 
+    @abstractmethod
     def read(self, part: Part, schema: pa.Schema, columns: Sequence[str]) -> Iterator[Chunk]:
         """Read a part on a worker; raises BrokenFileError if nothing of it can be read."""
 

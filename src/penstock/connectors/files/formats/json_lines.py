@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from pyarrow import json as arrow_json
 
 from penstock.connectors.connector import Chunk
-from penstock.connectors.files.formats.format import BrokenFileError, Cut, Part, Reach, Tuning, first_line
+from penstock.connectors.files.formats.format import BrokenFileError, Cut, Format, Part, Reach, Tuning, first_line
 from penstock.connectors.files.formats.line_reader import cast_table, read_lines, text_bytes
 from penstock.connectors.files.formats.text_blocks import (
     Block,
@@ -39,7 +39,7 @@ _NUMBERS: Final = ("BIGINT", "UBIGINT", "HUGEINT", "UHUGEINT", "DOUBLE", "DECIMA
 
 
 @dataclass(frozen=True)
-class JsonLines:
+class JsonLines(Format):
     """The JSON lines format."""
 
     timestamp_formats: tuple[str, ...] = ()

@@ -18,6 +18,7 @@ from penstock.connectors.files.formats.columnar import chunk_of, counted_reach, 
 from penstock.connectors.files.formats.format import (
     BrokenFileError,
     Cut,
+    Format,
     Part,
     Reach,
     Tuning,
@@ -38,7 +39,7 @@ _DICTIONARIES: Final = {"PLAIN_DICTIONARY", "RLE_DICTIONARY"}
 
 
 @dataclass(frozen=True)
-class Parquet:
+class Parquet(Format):
     """The Parquet format."""
 
     def cuts(self, part: Part, tuning: Tuning, schema: pa.Schema) -> list[Cut]:
