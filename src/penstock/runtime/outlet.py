@@ -28,7 +28,8 @@ from penstock.connectors.targets.kept_results import KEEP_BYTES, KeptResults, Re
 from penstock.connectors.targets.target import Receipt
 from penstock.progress.disorder import Disorder, Stretch, joined
 from penstock.progress.extremes import NOTHING, Extremes
-from penstock.runtime.board import Board, BoxWork, InputCount, Need, Record, source_marks
+from penstock.progress.shards import source_marks
+from penstock.runtime.board import Board, BoxWork, InputCount, Need, Record
 from penstock.runtime.job import Job
 from penstock.runtime.limits import judge
 from penstock.runtime.offsets import digest, intake_offset

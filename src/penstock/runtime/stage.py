@@ -15,7 +15,7 @@ from penstock.algebra.box import Box, Marks
 from penstock.algebra.ticks import BEGINNING, END
 from penstock.errors import WorldError
 from penstock.progress.extremes import NOTHING, Extremes
-from penstock.runtime.board import source_marks
+from penstock.progress.shards import source_marks
 from penstock.runtime.control import Control
 from penstock.runtime.job import Job, part_number
 from penstock.runtime.superbox import Superbox

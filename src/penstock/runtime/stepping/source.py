@@ -12,19 +12,17 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from penstock.algebra.box import Port, Source, Track
-from penstock.algebra.expression import bind_predicate, mask
+from penstock.algebra.box import Port, Source
 from penstock.algebra.hidden import ARRIVED, ENDED
-from penstock.algebra.ticks import BEGINNING, END, out_of_range, tick_of
+from penstock.algebra.ticks import BEGINNING, END, tick_of
 from penstock.connectors.connector import Advance, Chunk, Feed, Limit
 from penstock.connectors.journal import MemoryJournal
 from penstock.connectors.memory import Memory, MemorySplit, PunctuationElement, memory
 from penstock.errors import QueryError
-from penstock.progress.extremes import NOTHING, Extremes, Reach
+from penstock.progress.extremes import NOTHING, Extremes
 from penstock.progress.idle import Heartbeat, OnDemand
-from penstock.runtime.board import source_marks
-from penstock.runtime.intake import strongest, too_late, unfit_rejects
-from penstock.runtime.silence import statement, stating
+from penstock.progress.judge import judge, strongest, unfit_rejects
+from penstock.progress.shards import source_marks, statement, stating
 from penstock.runtime.stepping.elements import Element, numbered, single
 
 TRAIN: Final = Limit(64, 1 << 20)
@@ -158,39 +156,21 @@ class SourceNode:
         if box.stamped:
             row = row.add_column(0, box.on, pa.array([now], pa.int64()).cast(box.on_type))
         row = row.select(box.tuples.names)
-        stated = self._punctuating(row)
-        if stated:
-            yield from self._state(shard, stated)
+        before = self._seen.get(shard, stating(box, self.marks()))
+        verdict = judge(box, row, box.marks(before))
+        if verdict.stated:
+            yield from self._state(shard, verdict.stated)
             return
-        if any(_unfit(track, row) for track in box.tracks):
+        if verdict.unfit is not None:
             yield Port(box, Source.ERRORS), Element({}, unfit_rejects(row.select(box.delivered.names), box, origin))
             return
-        before = self._seen.get(shard, stating(box, self.marks()))
-        ticks = {track.mark: track.ticks(row.column(track.attribute))[0].as_py() for track in box.tracks}
         row = numbered(row.append_column(ARRIVED, pa.array([now], pa.int64())), number, self._sequenced)
-        issued = box.marks(before)
-        broken = [track for track in box.tracks if ticks[track.mark] < issued[track.mark]]
-        if broken:
-            mark = broken[0].mark
-            if box.late == "error":
-                raise too_late(box, broken[0], 1, ticks[mark], issued[mark])
-            if box.late == "route":
-                yield Port(box, Source.LATE), Element({}, row)
-            return
-        first, *others = ticks.items()
-        self._seen[shard] = before.merge(Extremes(first[1], at=now, others={m: Reach(t) for m, t in others}))
-        yield Port(box), Element(self.marks(), row)
-
-    def _punctuating(self, row: pa.Table) -> dict[str, int]:
-        """What a record states that is punctuation by its policy; nothing for a tuple."""
-        found = {}
-        for track in self.box.tracks:
-            where = track.policy.where
-            if where is None or _unfit(track, row):
-                continue
-            if mask((bind_predicate(where, self.box.tuples),), row)[0].as_py() == 0:
-                found[track.mark] = track.ticks(row.column(track.attribute))[0].as_py()
-        return found
+        seen = verdict.extremes(box, now)
+        if seen is not None:
+            self._seen[shard] = before.merge(seen)
+            yield Port(box), Element(self.marks(), row)
+        elif box.late == "route":
+            yield Port(box, Source.LATE), Element({}, row)
 
     def _state(self, shard: str, marks: Mapping[str, int]) -> Arrivals:
         before = self._seen.get(shard, stating(self.box, self.marks()))
@@ -224,9 +204,3 @@ class SourceNode:
             box=self.box.name,
             expected=f"shard= one of {', '.join(self._seen)}",
         )
-
-
-def _unfit(track: Track, row: pa.Table) -> bool:
-    """Whether a row cannot be a tuple, because the attribute is missing or out of range."""
-    column = row.column(track.attribute)
-    return bool(column.null_count or out_of_range(track.ticks(column), track.kind)[0].as_py())
