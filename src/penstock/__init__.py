@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from penstock.progress.policies.delayed import delayed
     from penstock.progress.policies.ordered import ordered
     from penstock.progress.policies.punctuated import punctuated
+    from penstock.progress.policies.slack import slack
     from penstock.runtime.result import Result
     from penstock.runtime.stepping.stepper import Stepper
     from penstock.spark.dataframe import dataframe
@@ -67,6 +68,7 @@ __all__ = [
     "on_demand",
     "ordered",
     "punctuated",
+    "slack",
     # outputs
     "callback",
     "results",
@@ -120,6 +122,7 @@ _HOME = {
     "delayed": "penstock.progress.policies.delayed",
     "ordered": "penstock.progress.policies.ordered",
     "punctuated": "penstock.progress.policies.punctuated",
+    "slack": "penstock.progress.policies.slack",
     "Result": "penstock.runtime.result",
     "Stepper": "penstock.runtime.stepping.stepper",
     "dataframe": "penstock.spark.dataframe",

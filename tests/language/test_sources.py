@@ -28,6 +28,8 @@ def _source(*elements: Any, **options: Any) -> pk.Stream:
         ({"progress": pk.delayed(1.5)}, "1.5 is no length"),
         ({"progress": pk.delayed(True)}, "True is no length"),
         ({"progress": pk.delayed(None)}, "None is no length"),
+        ({"progress": pk.slack(1, idle=pk.ordered())}, "is no policy for silence"),
+        ({"progress": pk.slack(1, idle=pk.heartbeat())}, "cannot be compared with an integer attribute"),
         ({"progress": {"ts": pk.ordered(), "text": pk.ordered()}}, "'text' cannot carry progress"),
         ({"progress": {"ts": "ordered"}}, "'ordered' is no progress policy"),
         ({"progress": {"ts": pk.ordered(by="text"), "other": pk.ordered()}}, "group-wise progress goes with one"),

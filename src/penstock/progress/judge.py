@@ -17,6 +17,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -26,7 +27,7 @@ from penstock.algebra.rejects import reject_table, why_out_of_range
 from penstock.algebra.ticks import BEGINNING, out_of_range
 from penstock.errors import WorldError
 from penstock.progress.disorder import Values
-from penstock.progress.extremes import Extremes, Reach
+from penstock.progress.extremes import NONE, Extremes, Highest, Reach
 
 
 @dataclass(frozen=True)
@@ -39,6 +40,8 @@ class Verdict:
     """The largest tick of each, of the tuples that are taken."""
     stated: Mapping[str, int]
     """What records that are punctuation state, by mark."""
+    highest: Sequence[Highest]
+    """The largest values of each that tuples have brought, late ones too, where a policy counts tuples."""
     punctuation: pa.Array | None = None
     unfit: pa.Array | None = None
     late: pa.Array | None = None
@@ -46,11 +49,19 @@ class Verdict:
     """None if all are."""
 
     def extremes(self, source: Source, now: int) -> Extremes | None:
-        """What the tuples that are taken add to their shard; None if there are none."""
-        if self.largest[0] is None:
+        """What tuples add to their shard; None if they add nothing."""
+        largest, counted = self.largest[0], any(each.values for each in self.highest)
+        if largest is None and not counted:
             return None
-        rest = zip(source.tracks[1:], self.largest[1:], strict=True)
-        return Extremes(self.largest[0], at=now, others={t.mark: Reach(tick) for t, tick in rest if tick is not None})
+        rest = zip(source.tracks[1:], self.largest[1:], self.highest[1:], strict=True)
+        others = {
+            track.mark: Reach(BEGINNING if tick is None else tick, highest=highest)
+            for track, tick, highest in rest
+            if tick is not None or highest.values
+        }
+        if largest is None:
+            return Extremes(others=others, highest=self.highest[0])
+        return Extremes(largest, at=now, others=others, highest=self.highest[0])
 
 
 def judge(source: Source, tuples: pa.Table, issued: Mapping[str, int]) -> Verdict:
@@ -68,11 +79,12 @@ def judge(source: Source, tuples: pa.Table, issued: Mapping[str, int]) -> Verdic
     if taken is not None:
         values = _values(ticks, taken)
         bounds = [each.bounds for each in values]
+    highest = [_highest(track, each, issued) for track, each in zip(source.tracks, values, strict=True)]
     late = _late(source, ticks, [smallest for smallest, _ in bounds], issued, taken)
     if late is not None:
         taken = pc.invert(late) if taken is None else pc.and_not(taken, late)
         bounds = [each.bounds for each in _values(ticks, taken)]
-    return Verdict(values, [largest for _, largest in bounds], stated, punctuation, unfit, late, taken)
+    return Verdict(values, [largest for _, largest in bounds], stated, highest, punctuation, unfit, late, taken)
 
 
 def strongest(source: Source, stated: Mapping[str, Sequence[int]]) -> dict[str, int]:
@@ -115,6 +127,20 @@ def _punctuation(
             stated[track.mark] = largest
         found = marked if found is None else pc.or_(found, marked)
     return found, stated
+
+
+def _highest(track: Track, values: Values, issued: Mapping[str, int]) -> Highest:
+    """The largest values of a chunk, as many as a policy remembers.
+
+    What is not above the mark of the shard cannot move it: so much is known already.
+    """
+    room = track.policy.remembers
+    if not room:
+        return NONE
+    ticks = values.ticks[values.ticks > issued.get(track.mark, BEGINNING)]
+    if len(ticks) > room:
+        ticks = np.partition(ticks, len(ticks) - room)[-room:]
+    return Highest(room, tuple(np.sort(ticks)[::-1].tolist()))
 
 
 def _late(

@@ -44,6 +44,11 @@ class Policy(Protocol):
         """A predicate, in SQL, for records that are punctuation and no tuples."""
         return None
 
+    @property
+    def remembers(self) -> int:
+        """How many of the largest values of a shard it needs to know; 0 if the largest alone will do."""
+        return 0
+
     @abstractmethod
     def check(self, kind: pa.DataType) -> None:
         """Refuse parameters that do not fit the type of the progressing attribute."""
@@ -54,6 +59,10 @@ class Policy(Protocol):
 
     def bound(self, kind: pa.DataType) -> int | None:
         """How far behind the largest value of their shard or group tuples may be, in ticks; None if by no length."""
+        return None
+
+    def wants(self, seen: Extremes) -> str | None:
+        """What must come before tuples state anything, in words; None if one tuple will do."""
         return None
 
     @abstractmethod

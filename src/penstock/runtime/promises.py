@@ -52,7 +52,7 @@ class Promise:
 
     @property
     def kept(self) -> bool:
-        return self.bound is None or self.largest <= self.bound
+        return self.suggestion is None
 
     def __str__(self) -> str:
         return self.sentence
@@ -97,8 +97,12 @@ def _promise(source: Source, track: Track, record: Record) -> Promise:
     seen = record.disorder[source.name][track.attribute]
     bound, most = track.policy.bound(track.kind), seen.within(MOST)
     declared = "nothing, so ordered" if source.assumed else track.policy.describe()
-    suggestion = None if bound is None or seen.largest <= bound else suggested(source, track, seen.largest)
-    verdict = "" if bound is None else ", which they keep" if suggestion is None else f"; {suggestion} would be kept"
+    late = record.inputs[source.name].late if track.policy.remembers and len(source.tracks) == 1 else 0
+    broken = bool(late) if bound is None else seen.largest > bound
+    suggestion = suggested(source, track, seen.largest) if broken else None
+    verdict = "" if bound is None else ", which they keep"
+    if broken:
+        verdict = (f", which {late:,} did not keep" if late else "") + f"; {suggestion} would be kept"
     return Promise(
         source.name,
         track.attribute,

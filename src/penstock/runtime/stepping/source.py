@@ -168,6 +168,7 @@ class SourceNode:
         seen = verdict.extremes(box, now)
         if seen is not None:
             self._seen[shard] = before.merge(seen)
+        if verdict.late is None:
             yield Port(box), Element(self.marks(), row)
         elif box.late == "route":
             yield Port(box, Source.LATE), Element({}, row)
