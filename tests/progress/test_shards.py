@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import asdict
+from itertools import permutations
+
 import pytest
 
 import penstock as pk
 from penstock.algebra.box import Source
 from penstock.algebra.hidden import ENDED
 from penstock.algebra.ticks import BEGINNING, END
-from penstock.progress.extremes import NOTHING, Extremes
-from penstock.progress.shards import source_marks, stating
+from penstock.progress.extremes import NOTHING, Extremes, Highest, Reach
+from penstock.progress.shards import add_seen, read_shards, source_marks, stating
 
 
 @pytest.fixture
@@ -22,6 +26,23 @@ def source() -> Source:
     ).output("out")
     (found,) = net.network.sources
     return found
+
+
+def test_what_tasks_have_seen_adds_up_whatever_comes_first() -> None:
+    seen = [{"a": Extremes(largest=3)}, {"a": Extremes(largest=9), "b": Extremes(ended=True)}, {"a": NOTHING}]
+    for order in permutations(seen):
+        known: dict[str, Extremes] = {}
+        for one in order:
+            add_seen(known, one)
+        assert known == {"a": Extremes(largest=9), "b": Extremes(ended=True)}
+
+
+def test_what_is_known_of_shards_goes_through_json() -> None:
+    known = {"a": Extremes(9, highest=Highest(2, (9, 7)), others={"u": Reach(4, highest=Highest(1, (4,)))})}
+    assert read_shards(json.loads(json.dumps({shard: asdict(seen) for shard, seen in known.items()}))) == known
+    assert read_shards({"a": {"largest": 9, "others": {"u": {"largest": 4}}}}) == {
+        "a": Extremes(9, others={"u": Reach(4)})
+    }
 
 
 def test_the_mark_of_an_input_is_the_minimum_over_its_shards(source: Source) -> None:

@@ -4,12 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 from penstock.algebra.box import Source, Track
 from penstock.algebra.hidden import ENDED
 from penstock.algebra.ticks import BEGINNING, END
-from penstock.progress.extremes import Extremes, Reach
+from penstock.progress.extremes import NOTHING, Extremes, Reach
 from penstock.progress.idle import Idle
+
+
+def add_seen(known: dict[str, Extremes], seen: Mapping[str, Extremes]) -> None:
+    """Add what a task has seen of shards to what is known of them."""
+    for shard, extremes in seen.items():
+        known[shard] = known.get(shard, NOTHING).merge(extremes)
+
+
+def read_shards(document: Mapping[str, Mapping[str, Any]]) -> dict[str, Extremes]:
+    """What is known of shards, from JSON."""
+    return {shard: Extremes.from_json(extremes) for shard, extremes in document.items()}
 
 
 def source_marks(source: Source, shards: Mapping[str, Extremes]) -> dict[str, int]:

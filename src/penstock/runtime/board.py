@@ -20,7 +20,7 @@ from penstock.algebra.hidden import ENDED
 from penstock.errors import WorldError
 from penstock.progress.disorder import Disorder
 from penstock.progress.extremes import Extremes
-from penstock.progress.shards import source_marks
+from penstock.progress.shards import read_shards, source_marks
 from penstock.runtime.refusals import Refusals
 from penstock.runtime.traces import Trace
 from penstock.storage.folder import Folder
@@ -160,7 +160,7 @@ class Record:
     def from_json(document: Mapping[str, Any]) -> Record:
         return Record(
             document["batch"],
-            {i: {s: Extremes.from_json(e) for s, e in shards.items()} for i, shards in document["shards"].items()},
+            {name: read_shards(shards) for name, shards in document["shards"].items()},
             document["marks"],
             document["buckets"],
             {name: InputCount(**c) for name, c in document["inputs"].items()},

@@ -25,7 +25,7 @@ from penstock.plan.plan import INTAKE
 from penstock.progress.disorder import Gauge, Values
 from penstock.progress.extremes import NOTHING, Extremes
 from penstock.progress.judge import judge, strongest, unfit_rejects
-from penstock.progress.shards import stating
+from penstock.progress.shards import add_seen, stating
 from penstock.runtime import traces
 from penstock.runtime.allotment import columns_to_read
 from penstock.runtime.board import InputCount, Issued
@@ -97,8 +97,7 @@ class Intake:
         """What this batch says in the place of silent inputs, for traces."""
 
     def report(self, source: str, shard: str, seen: Extremes) -> None:
-        shards = self._seen.setdefault(source, {})
-        shards[shard] = shards.get(shard, NOTHING).merge(seen)
+        add_seen(self._seen.setdefault(source, {}), {shard: seen})
 
     def state(self, source: Source, shard: str, marks: Mapping[str, int]) -> None:
         """A shard states marks."""

@@ -27,8 +27,7 @@ from penstock.algebra.ticks import BEGINNING
 from penstock.connectors.targets.kept_results import KEEP_BYTES, KeptResults, Results
 from penstock.connectors.targets.target import Receipt
 from penstock.progress.disorder import Disorder, Stretch, joined
-from penstock.progress.extremes import NOTHING, Extremes
-from penstock.progress.shards import source_marks
+from penstock.progress.shards import add_seen, read_shards, source_marks
 from penstock.runtime.board import Board, BoxWork, InputCount, Need, Record
 from penstock.runtime.job import Job
 from penstock.runtime.limits import judge
@@ -90,9 +89,7 @@ class Outlet:
             work.held_rows = work.open_windows = 0
         for content in notes:
             for source, seen in content.get("shards", {}).items():
-                shards = record.shards.setdefault(source, {})
-                for shard, extremes in seen.items():
-                    shards[shard] = shards.get(shard, NOTHING).merge(Extremes.from_json(extremes))
+                add_seen(record.shards.setdefault(source, {}), read_shards(seen))
             for source, count in content.get("inputs", {}).items():
                 _add(record.inputs.setdefault(source, InputCount()), count)
             for source, told in content.get("refusals", {}).items():
