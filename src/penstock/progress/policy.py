@@ -35,6 +35,11 @@ class Policy(Protocol):
         return ()
 
     @property
+    def in_order(self) -> bool:
+        """Whether the tuples of a shard or group come in order, so that nobody need sort them."""
+        return False
+
+    @property
     def descending(self) -> bool:
         """Whether values decrease."""
         return False

@@ -22,6 +22,10 @@ class Ordered(Policy):
     groups: tuple[str, ...] = ()
     descending: bool = False
 
+    @property
+    def in_order(self) -> bool:
+        return True
+
     def check(self, kind: pa.DataType) -> None:
         check_options(self, kind)
 
