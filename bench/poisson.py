@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from penstock.connectors.base import Advance, Chunk, Journal, Limit, Position, Split
+from penstock.connectors.connector import Advance, Chunk, Connector, Feed, Journal, Limit, Position, Split
 
 SCHEMA: Final = pa.schema([pa.field("due", pa.int64()), pa.field("v", pa.int32())])
 """When a tuple was due, in microseconds since the epoch, and a number from 0 to 99 for filters."""
@@ -33,7 +33,7 @@ class Part(Split):
 
 
 @dataclass(frozen=True)
-class Poisson:
+class Poisson(Connector):
     """An input that never ends: its tuples come at `rate` a second in the mean, from `origin` on."""
 
     rate: float
@@ -74,7 +74,7 @@ class Poisson:
 
 
 @dataclass(frozen=True)
-class PoissonFeed:
+class PoissonFeed(Feed):
     """Positions are `{"at": arrivals taken}`."""
 
     connector: Poisson
@@ -89,9 +89,6 @@ class PoissonFeed:
     def splits(self, start: Position, end: Position) -> Sequence[Split]:
         low, high = start["at"], end["at"]
         return [Part("0", low, high - low, low, high)] if low < high else []
-
-    def close(self) -> None:
-        """Holds nothing."""
 
 
 @lru_cache(maxsize=4)

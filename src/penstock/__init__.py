@@ -19,18 +19,22 @@ if TYPE_CHECKING:
     from penstock.algebra.order import TUPLE_NUMBER, order
     from penstock.algebra.window_function import window_function
     from penstock.api import Network
-    from penstock.connectors.delta import delta
-    from penstock.connectors.driver_targets import callback, console
-    from penstock.connectors.files import files
-    from penstock.connectors.folders import csv, jsonl, parquet
-    from penstock.connectors.generator import generator
+    from penstock.connectors.delta.as_target import delta
+    from penstock.connectors.files.declaration import files
+    from penstock.connectors.generator.packets import generator
     from penstock.connectors.memory import clock, memory, punctuation
-    from penstock.connectors.results import results
-    from penstock.connectors.tables import table
+    from penstock.connectors.tables.static_table import table
+    from penstock.connectors.targets.callback import callback
+    from penstock.connectors.targets.console import console
+    from penstock.connectors.targets.kept_results import results
+    from penstock.connectors.targets.part_files import csv, jsonl, parquet
     from penstock.errors import InternalError, PenstockError, QueryError, WorldError
     from penstock.language.stream import Stream, merge, union
     from penstock.progress.idle import heartbeat, on_demand
-    from penstock.progress.policy import delayed, ordered, punctuated
+    from penstock.progress.policies.delayed import delayed
+    from penstock.progress.policies.ordered import ordered
+    from penstock.progress.policies.punctuated import punctuated
+    from penstock.progress.policies.slack import slack
     from penstock.runtime.result import Result
     from penstock.runtime.stepping.stepper import Stepper
     from penstock.spark.dataframe import dataframe
@@ -64,6 +68,7 @@ __all__ = [
     "on_demand",
     "ordered",
     "punctuated",
+    "slack",
     # outputs
     "callback",
     "results",
@@ -91,19 +96,19 @@ _HOME = {
     "TUPLE_NUMBER": "penstock.algebra.order",
     "order": "penstock.algebra.order",
     "window_function": "penstock.algebra.window_function",
-    "delta": "penstock.connectors.delta",
-    "files": "penstock.connectors.files",
-    "csv": "penstock.connectors.folders",
-    "jsonl": "penstock.connectors.folders",
-    "parquet": "penstock.connectors.folders",
+    "delta": "penstock.connectors.delta.as_target",
+    "files": "penstock.connectors.files.declaration",
+    "csv": "penstock.connectors.targets.part_files",
+    "jsonl": "penstock.connectors.targets.part_files",
+    "parquet": "penstock.connectors.targets.part_files",
     "clock": "penstock.connectors.memory",
-    "generator": "penstock.connectors.generator",
+    "generator": "penstock.connectors.generator.packets",
     "memory": "penstock.connectors.memory",
     "punctuation": "penstock.connectors.memory",
-    "table": "penstock.connectors.tables",
-    "callback": "penstock.connectors.driver_targets",
-    "console": "penstock.connectors.driver_targets",
-    "results": "penstock.connectors.results",
+    "table": "penstock.connectors.tables.static_table",
+    "callback": "penstock.connectors.targets.callback",
+    "console": "penstock.connectors.targets.console",
+    "results": "penstock.connectors.targets.kept_results",
     "InternalError": "penstock.errors",
     "PenstockError": "penstock.errors",
     "PromiseWarning": "penstock.errors",
@@ -114,9 +119,10 @@ _HOME = {
     "union": "penstock.language.stream",
     "heartbeat": "penstock.progress.idle",
     "on_demand": "penstock.progress.idle",
-    "delayed": "penstock.progress.policy",
-    "ordered": "penstock.progress.policy",
-    "punctuated": "penstock.progress.policy",
+    "delayed": "penstock.progress.policies.delayed",
+    "ordered": "penstock.progress.policies.ordered",
+    "punctuated": "penstock.progress.policies.punctuated",
+    "slack": "penstock.progress.policies.slack",
     "Result": "penstock.runtime.result",
     "Stepper": "penstock.runtime.stepping.stepper",
     "dataframe": "penstock.spark.dataframe",

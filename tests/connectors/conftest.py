@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 from penstock.algebra.ticks import BEGINNING
-from penstock.connectors.base import Connector, Journal, Limit
+from penstock.connectors.connector import Connector, Journal, Limit
 from penstock.connectors.journal import MemoryJournal
 
 EVERYTHING = Limit(2**62, 2**62)

@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from penstock.connectors.base import Limit
+from penstock.connectors.connector import Limit
 from penstock.connectors.journal import MemoryJournal
 from penstock.connectors.memory import clock, memory, punctuation
 from penstock.errors import QueryError

@@ -14,7 +14,7 @@ from tests.golden.conftest import Runner
 from tests.golden.tables import elements, rows, same
 
 import penstock as pk
-from penstock.connectors import stored_files
+from penstock.connectors.tables import file_store
 from penstock.runtime.board import Record
 
 CALLS = """
@@ -161,7 +161,7 @@ def test_a_table_that_vanishes_stops_the_run_which_goes_on_when_it_is_back(
 ) -> None:
     write(data / "t.parquet", version(0))
     checkpoint = str(tmp_path / "checkpoint")
-    monkeypatch.setattr(stored_files, "_PAUSE", 0.02)
+    monkeypatch.setattr(file_store, "_PAUSE", 0.02)
 
     def vanish(record: Record) -> None:
         if record.batch == 1:

@@ -28,6 +28,8 @@ def _source(*elements: Any, **options: Any) -> pk.Stream:
         ({"progress": pk.delayed(1.5)}, "1.5 is no length"),
         ({"progress": pk.delayed(True)}, "True is no length"),
         ({"progress": pk.delayed(None)}, "None is no length"),
+        ({"progress": pk.slack(1, idle=pk.ordered())}, "is no policy for silence"),
+        ({"progress": pk.slack(1, idle=pk.heartbeat())}, "cannot be compared with an integer attribute"),
         ({"progress": {"ts": pk.ordered(), "text": pk.ordered()}}, "'text' cannot carry progress"),
         ({"progress": {"ts": "ordered"}}, "'ordered' is no progress policy"),
         ({"progress": {"ts": pk.ordered(by="text"), "other": pk.ordered()}}, "group-wise progress goes with one"),
@@ -66,3 +68,8 @@ def test_windows_on_an_attribute_that_decreases_must_fit() -> None:
         _source(**down).aggregate({"n": "count(*)"}, on="ts", size=5, advance="other > 3")
     with pytest.raises(QueryError, match="a dedupe needs values that grow, but 'ts' progresses downwards"):
         _source(**down).dedupe(by="other", on="ts")
+
+
+def test_what_is_no_connector_is_refused_by_name() -> None:
+    with pytest.raises(pk.QueryError, match=r"'data\.csv' is no input"):
+        pk.Network("n").source("in", "data.csv")  # type: ignore[arg-type]

@@ -7,8 +7,10 @@ import pytest
 
 import penstock as pk
 from penstock.progress.extremes import NOTHING, Extremes
-from penstock.progress.idle import Idle, heartbeat, idle_of, on_demand
-from penstock.progress.policy import delayed, ordered, punctuated
+from penstock.progress.idle import Idle, heartbeat, on_demand
+from penstock.progress.policies.delayed import delayed
+from penstock.progress.policies.ordered import ordered
+from penstock.progress.policies.punctuated import punctuated
 
 SECONDS = pa.timestamp("s")
 INTEGER = pa.int64()
@@ -61,15 +63,15 @@ def test_an_integer_attribute_counts_what_its_unit_says(unit: str, tick: int) ->
 def test_every_policy_takes_one(policy: object) -> None:
     idle = on_demand(skew="1 s", unit="s")
     made = policy(idle=idle)  # type: ignore[operator]
-    assert idle_of(made) is idle
+    assert made.idle is idle
     assert made.describe().endswith("on demand, skew 1 s")
 
 
 def test_by_itself_it_is_the_policy_of_an_ordered_input() -> None:
     idle = heartbeat(unit="s")
-    assert idle_of(idle) is idle
+    assert idle.idle is idle
     assert idle.low_water_mark(Extremes(largest=4, stated=9), INTEGER) == 9
-    assert idle_of(ordered()) is None
+    assert ordered().idle is None
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 import penstock as pk
 from penstock.algebra.ticks import BEGINNING, END
-from penstock.progress.extremes import NOTHING, Extremes
+from penstock.progress.extremes import NOTHING, Extremes, Highest
+from penstock.progress.policies.slack import MOST_SLACK
 
 ticks = st.integers(BEGINNING, END)
 extremes = st.builds(Extremes, ticks, ticks, st.booleans())
@@ -32,6 +33,11 @@ extremes = st.builds(Extremes, ticks, ticks, st.booleans())
         (pk.delayed(0), Extremes(largest=7), 7),
         (pk.punctuated(), Extremes(largest=7), BEGINNING),
         (pk.punctuated(), Extremes(largest=7, stated=4), 4),
+        (pk.slack(1), Extremes(largest=7, highest=Highest(2, (7,))), BEGINNING),
+        (pk.slack(1), Extremes(largest=7, highest=Highest(2, (7, 3))), 3),
+        (pk.slack(1), Extremes(largest=7, stated=5, highest=Highest(2, (7, 3))), 5),
+        (pk.slack(0), Extremes(largest=7, highest=Highest(1, (7,))), 7),
+        (pk.slack(1), Extremes(largest=7, ended=True), END),
         (pk.ordered(), Extremes(ended=True), END),
         (pk.delayed(5), Extremes(largest=7, ended=True), END),
         (pk.punctuated(), Extremes(ended=True), END),
@@ -62,11 +68,40 @@ def test_a_mark_never_falls_when_more_is_known(one: Extremes, two: Extremes, pol
     assert policy.low_water_mark(one.merge(two), pa.int64()) >= mark
 
 
+@pytest.mark.parametrize("tuples", [-1, True, 1.5, "2 seconds", None])
+def test_slack_is_a_number_of_tuples(tuples: Any) -> None:
+    with pytest.raises(pk.QueryError, match="slack is a number of tuples"):
+        pk.slack(tuples)
+
+
+def test_a_slack_that_no_record_should_carry_is_refused() -> None:
+    with pytest.raises(pk.QueryError, match="a slack of 1,001 tuples is too long to be remembered"):
+        pk.slack(MOST_SLACK + 1)
+    assert pk.slack(MOST_SLACK).remembers == MOST_SLACK + 1
+
+
+@pytest.mark.parametrize(
+    ("values", "wanted"), [((), "needs 3, and 0 came"), ((9, 4), "needs 3, and 2 came"), ((9, 4, 1), None)]
+)
+def test_a_slack_says_how_many_tuples_it_waits_for(values: tuple[int, ...], wanted: str | None) -> None:
+    said = pk.slack(2).wants(Extremes(highest=Highest(3, values)))
+    assert said == (wanted and f"a slack of 2 tuples {wanted}")
+
+
 def test_a_policy_says_what_it_is() -> None:
-    policies = [pk.ordered(), pk.delayed("2 s"), pk.punctuated(), pk.punctuated(where="k = 'mark'")]
+    policies = [
+        pk.ordered(),
+        pk.delayed("2 s"),
+        pk.slack(1),
+        pk.slack(20),
+        pk.punctuated(),
+        pk.punctuated(where="k = 'mark'"),
+    ]
     assert [p.describe() for p in policies] == [
         "ordered",
         "delayed by 2 s",
+        "slack of 1 tuple",
+        "slack of 20 tuples",
         "punctuated",
         "punctuated where k = 'mark'",
     ]

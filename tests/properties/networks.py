@@ -46,7 +46,7 @@ def arrow_schema(schema: Schema) -> pa.Schema:
 
 @dataclass(frozen=True)
 class Input:
-    """Rows and punctuation as they arrive; times are ticks."""
+    """Rows and punctuation as they arrive; times are ticks, and so is the bound, but a slack counts tuples."""
 
     name: str
     schema: Schema
@@ -185,6 +185,8 @@ def policy_of(source: Input) -> Any:
             return pk.ordered()
         case "delayed":
             return pk.delayed(duration(source.bound, dict(source.schema)["ts"]))
+        case "slack":
+            return pk.slack(source.bound)
     return pk.punctuated()
 
 
@@ -356,7 +358,7 @@ def inputs(draw: Any, name: str, kind: str, *, rows: int = 30, spoiled: bool = T
     """An input that keeps its promise; with `spoiled`, some tuples have no time at all."""
     _, step, far, _, _ = TICKS[kind]
     offset = draw(st.sampled_from([0, 0, far]))
-    policy = draw(st.sampled_from(["ordered", "delayed", "punctuated"]))
+    policy = draw(st.sampled_from(["ordered", "delayed", "slack", "punctuated"]))
     lowest = 15 if kind == "uint32" else -30  # a delay of at most 15 stays above zero
     times = draw(st.lists(st.integers(lowest, 60), max_size=rows))
     bound = draw(st.integers(0, 15))
@@ -369,6 +371,8 @@ def inputs(draw: Any, name: str, kind: str, *, rows: int = 30, spoiled: bool = T
     ticks = [offset + t * step + (abs(t) * 7 % step if fine and policy != "delayed" else 0) for t in times]
     if policy == "ordered":
         ticks = sorted(ticks)
+    if policy == "slack":
+        bound = max((sum(before > t for before in ticks[:at]) for at, t in enumerate(ticks)), default=0)
     elements: list[Any] = [(tick, *payload) for tick, payload in zip(ticks, payloads, strict=True)]
     if policy == "punctuated":
         # Punctuation may stand anywhere, as long as everything after it is at least its value.
@@ -383,7 +387,7 @@ def inputs(draw: Any, name: str, kind: str, *, rows: int = 30, spoiled: bool = T
         (("ts", kind), *BASE),
         tuple(elements),
         policy,
-        bound * step,
+        bound if policy == "slack" else bound * step,
         draw(st.sampled_from([None, None, 3, 7, 11])),
         draw(st.sampled_from([None, None, "k", "j"])),
     )

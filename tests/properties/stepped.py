@@ -84,6 +84,7 @@ def _policies(groups: bool) -> st.SearchStrategy[Any]:
     return st.one_of(
         st.builds(lambda by: pk.ordered(by=by), by),
         st.builds(lambda bound, by: pk.delayed(bound, by=by), bounds, by),
+        st.builds(pk.slack, st.sampled_from([0, 1, 3])),
         st.just(pk.punctuated()),
         st.just(pk.punctuated(where="v = 7")),
     )
@@ -93,7 +94,7 @@ def _policies(groups: bool) -> st.SearchStrategy[Any]:
 def inputs(draw: Any, keeps: bool) -> Input:
     """Times that grow, jitter, rows that cannot be taken, and punctuation; and rows that come too late, unless the
     input `keeps` its promise."""
-    also = draw(st.sampled_from([None, None, None, pk.ordered(), pk.delayed(3), "falling"]))
+    also = draw(st.sampled_from([None, None, None, pk.ordered(), pk.delayed(3), pk.slack(2), "falling"]))
     policy = draw(_policies(groups=also is None))
     bound = getattr(policy, "by", 0)
     late = bound if keeps else draw(st.sampled_from([0, 0, 2, 9]))

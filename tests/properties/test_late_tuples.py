@@ -25,21 +25,21 @@ def broken_inputs(draw: Any) -> Input:
     elements: list[Any] = [
         (t * step, draw(st.sampled_from([None, "x", "y"])), n % 3, None, n, n / 4) for n, t in enumerate(times)
     ]
-    policy = draw(st.sampled_from(["ordered", "delayed", "punctuated"]))
+    policy = draw(st.sampled_from(["ordered", "delayed", "slack", "punctuated"]))
     shard_by = draw(st.sampled_from([None, "k"]))
     for _ in range(draw(st.integers(0, 3))):
         stated: dict[str, Any] = {"ts": draw(st.integers(-10, 30)) * step}
         if shard_by and draw(st.booleans()):
             stated[shard_by] = draw(st.sampled_from(["x", "y"]))
         elements.insert(draw(st.integers(0, len(elements))), pk.punctuation(**stated))
-    bound = draw(st.integers(0, 8)) * step
+    bound = draw(st.integers(0, 8)) * (1 if policy == "slack" else step)
     train = draw(st.sampled_from([1, 2, 4, 7, None]))
     return Input("in", (("ts", kind), *BASE), tuple(elements), policy, bound, train, shard_by)
 
 
 def late_and_on_time(source: Input) -> tuple[list[Any], list[Any]]:
     """The rule, train by train, in plain Python."""
-    largest: dict[str, int] = {}
+    seen: dict[str, list[int]] = {}
     stated: dict[str, int] = {}
     late, on_time = [], []
     shards = {_shard(e, source) for e in source.elements} - {None} or {"0"}
@@ -48,8 +48,7 @@ def late_and_on_time(source: Input) -> tuple[list[Any], list[Any]]:
         train = source.elements[start : start + length]
         issued = {}
         for shard in shards:
-            deduced = largest.get(shard, BEFORE_ALL) - (source.bound if source.policy == "delayed" else 0)
-            issued[shard] = max(stated.get(shard, BEFORE_ALL), BEFORE_ALL if source.policy == "punctuated" else deduced)
+            issued[shard] = max(stated.get(shard, BEFORE_ALL), deduced(source, sorted(seen.get(shard, []))))
         for element in train:
             shard = _shard(element, source)
             if not isinstance(element, tuple):
@@ -59,8 +58,17 @@ def late_and_on_time(source: Input) -> tuple[list[Any], list[Any]]:
                 late.append(element)
             else:
                 on_time.append(element)
-                largest[shard] = max(largest.get(shard, BEFORE_ALL), element[0])
+                seen.setdefault(shard, []).append(element[0])
     return late, on_time
+
+
+def deduced(source: Input, values: list[int]) -> int:
+    """What values state, in ascending order."""
+    if source.policy == "punctuated" or not values:
+        return BEFORE_ALL
+    if source.policy == "slack":
+        return values[-1 - source.bound] if len(values) > source.bound else BEFORE_ALL
+    return values[-1] - (source.bound if source.policy == "delayed" else 0)
 
 
 def _shard(element: Any, source: Input) -> str | None:

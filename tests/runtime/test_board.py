@@ -9,8 +9,8 @@ import pytest
 
 import penstock as pk
 from penstock.algebra.ticks import BEGINNING, END
-from penstock.progress.extremes import NOTHING, Extremes
-from penstock.runtime.board import KEEP_RECORDS, Board, BoxWork, InputCount, Issued, Record, source_marks
+from penstock.progress.extremes import Extremes
+from penstock.runtime.board import KEEP_RECORDS, Board, BoxWork, InputCount, Issued, Record
 from penstock.storage.folder import Folder
 
 
@@ -61,15 +61,10 @@ def test_a_run_has_ended_when_every_shard_of_every_input_has() -> None:
     assert Record(shards={"one": {"0": ended}, "two": {"a": ended, "b": ended}}).ended
 
 
-def test_the_mark_of_an_input_is_the_minimum_over_its_shards() -> None:
+def test_a_record_tells_what_an_input_and_its_shards_have_stated() -> None:
     net = pk.Network("net")
     net.source("in", pk.memory([], schema={"ts": "int64"}), progress=pk.delayed(2)).output("out")
     (source,) = net.network.sources
-    assert source_marks(source, {})["ts"] == BEGINNING
-    assert source_marks(source, {"a": Extremes(largest=9), "b": Extremes(largest=4)})["ts"] == 2
-    assert source_marks(source, {"a": Extremes(largest=9), "b": NOTHING})["ts"] == BEGINNING
-    assert source_marks(source, {"a": Extremes(largest=9), "b": Extremes(ended=True)})["ts"] == 7
-    assert source_marks(source, {"a": Extremes(ended=True), "b": Extremes(ended=True)})["ts"] == END
     assert Record(shards={"in": {"a": Extremes(largest=9)}}).issued(source) == Issued(
         {"ts": 7}, {"a": {"ts": 7}}, {"a": {"ts": 9}}
     )

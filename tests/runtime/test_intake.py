@@ -13,7 +13,7 @@ from tests.runtime.jobs import job_of
 import penstock as pk
 from penstock.algebra.schema import parse_type
 from penstock.algebra.ticks import END
-from penstock.connectors.base import Split
+from penstock.connectors.connector import Split
 from penstock.runtime.intake import read_assignment
 from penstock.runtime.local import LocalExecutor
 from penstock.runtime.offsets import InputAt, intake_offset, offset_text

@@ -108,6 +108,21 @@ def test_where_the_tuples_promise_nothing_there_is_nothing_to_suggest() -> None:
     assert str(promise).endswith("99.9% of the tuples up to 8; declared: punctuated")
 
 
+@pytest.mark.parametrize("slack", [3, 1_000])
+def test_a_slack_is_no_length_and_counts_as_kept_while_no_tuple_was_late(slack: int) -> None:
+    (promise,) = network(DISORDERED, progress=pk.slack(slack)).run("local").promises()
+    assert (promise.bound, promise.kept, promise.suggestion) == (None, True, None)
+    assert str(promise).endswith(f"99.9% of the tuples up to 8; declared: slack of {slack:,} tuples")
+
+
+def test_a_slack_that_was_not_kept_says_how_often_and_what_would_be() -> None:
+    (promise,) = network(DISORDERED, progress=pk.slack(1)).run("local").promises()
+    assert (promise.bound, promise.kept, promise.suggestion) == (None, False, "progress=pk.delayed(8)")
+    assert str(promise).endswith(
+        "declared: slack of 1 tuple, which 1 did not keep; progress=pk.delayed(8) would be kept"
+    )
+
+
 def test_groups_with_an_order_of_their_own_and_stamps_of_the_intake_are_not_measured() -> None:
     assert network(DISORDERED, progress=pk.ordered(by="k")).run("local").record().disorder == {}
     net = pk.Network("net")

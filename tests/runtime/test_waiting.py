@@ -41,6 +41,14 @@ def test_a_window_waits_for_the_input_that_is_behind(tmp_path: Path) -> None:
     )
 
 
+def test_a_slack_says_how_many_tuples_are_wanting(tmp_path: Path) -> None:
+    net = pk.Network("net")
+    _input(net, "in", 5, 25, 45, 65, progress=pk.slack(3)).aggregate({"n": "count(*)"}, size=10, name="n").output("n")
+    (found,) = _after(net, tmp_path, 2).waiting()
+    assert "waits for input 'in', whose tuples state nothing yet: a slack of 3 tuples needs 4, and 2 came" in str(found)
+    assert "4 tuples or punctuation beyond that, or the end of the input, releases it" in str(found)
+
+
 def test_both_inputs_are_named_when_both_are_behind(tmp_path: Path) -> None:
     net = pk.Network("net")
     left, right = _input(net, "left", 1, 2, 3), _input(net, "right", 4, 5, 6)

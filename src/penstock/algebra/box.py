@@ -24,8 +24,8 @@ from penstock.algebra.ticks import BEGINNING, tick_text, to_ticks
 from penstock.errors import QueryError
 
 if TYPE_CHECKING:
-    from penstock.connectors.base import Connector
-    from penstock.connectors.targets import Target
+    from penstock.connectors.connector import Connector
+    from penstock.connectors.targets.target import Target
     from penstock.progress.extremes import Extremes
     from penstock.progress.policy import Policy
 
@@ -121,7 +121,7 @@ class Track:
 
     @property
     def descending(self) -> bool:
-        return bool(getattr(self.policy, "descending", False))
+        return self.policy.descending
 
     @property
     def mark(self) -> str:

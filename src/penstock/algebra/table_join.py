@@ -17,7 +17,7 @@ from penstock.algebra.hidden import end_of, fallen, falling, visible
 from penstock.algebra.pairing import Pairing
 
 if TYPE_CHECKING:
-    from penstock.connectors.tables import StaticTable
+    from penstock.connectors.tables.static_table import StaticTable
 
 How = Literal["inner", "left", "semi", "anti"]
 

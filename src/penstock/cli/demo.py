@@ -27,7 +27,7 @@ from penstock.cli.failures import reported
 from penstock.cli.stopping import interruptible, start_spark, stop_on_signal
 from penstock.cli.view import View, delay_of, plain_line, window_row
 from penstock.cli.watch import Closed, Watch
-from penstock.connectors.generator import Generator
+from penstock.connectors.generator.packets import Generator
 
 _LINE_SECONDS: Final = 3.0
 """How often a log gets a line."""

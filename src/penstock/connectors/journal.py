@@ -12,13 +12,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from penstock.connectors.connector import Journal
 from penstock.errors import WorldError
 from penstock.storage.folder import Folder
 from penstock.storage.sealed import checksum
 
 
 @dataclass(frozen=True)
-class MemoryJournal:
+class MemoryJournal(Journal):
     """A journal that lives as long as its process: for tests and the local executor."""
 
     kept: list[dict[str, Any]] = field(default_factory=list)
@@ -32,7 +33,7 @@ class MemoryJournal:
 
 
 @dataclass(frozen=True)
-class FileJournal:
+class FileJournal(Journal):
     """A journal in one file: appended on a local disk, rewritten whole on a store that cannot append."""
 
     path: str

@@ -17,7 +17,18 @@ import pyarrow.compute as pc
 
 from penstock.algebra.schema import SchemaLike, parse_schema, plain_schema
 from penstock.algebra.ticks import can_progress, tick_of
-from penstock.connectors.base import Advance, Chunk, Journal, Limit, Position, Split, fixed_width, row_bytes
+from penstock.connectors.connector import (
+    Advance,
+    Chunk,
+    Connector,
+    Feed,
+    Journal,
+    Limit,
+    Position,
+    Split,
+    fixed_width,
+    row_bytes,
+)
 from penstock.connectors.fitting import Misfit, fit_table, one_batch
 from penstock.connectors.rejects import rejects
 from penstock.errors import InternalError, QueryError
@@ -77,7 +88,7 @@ class MemorySplit(Split):
 
 
 @dataclass(frozen=True)
-class Memory:
+class Memory(Connector):
     """A scripted input."""
 
     elements: tuple[Any, ...] | pa.Table
@@ -200,7 +211,7 @@ class Memory:
 
 
 @dataclass(frozen=True)
-class MemoryFeed:
+class MemoryFeed(Feed):
     """Positions are `{"at": elements taken}`."""
 
     connector: Memory
@@ -240,9 +251,6 @@ class MemoryFeed:
             for low, high in cuts
             for shard in self.connector.speaking(low, high, self.known)
         ]
-
-    def close(self) -> None:
-        """Holds nothing."""
 
 
 def memory(

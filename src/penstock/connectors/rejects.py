@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
-from penstock.connectors.base import REJECT_SCHEMA, Chunk
+from penstock.connectors.connector import REJECT_SCHEMA, Chunk
 
 
 def rejects(

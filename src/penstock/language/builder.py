@@ -12,12 +12,13 @@ from penstock.algebra.expression import bind_predicate
 from penstock.algebra.network import Network as FrozenNetwork
 from penstock.algebra.schema import SchemaLike, parse_schema, plain_schema
 from penstock.algebra.ticks import can_progress
-from penstock.connectors.base import Connector
+from penstock.connectors.connector import Connector
 from penstock.errors import PenstockError, QueryError
 from penstock.language.checks import key_columns, refuse_hidden, require_columns, require_name, require_ticks
 from penstock.language.stream import Stream
 from penstock.progress.idle import Span, span_ns
-from penstock.progress.policy import Ordered, Policy
+from penstock.progress.policies.ordered import Ordered
+from penstock.progress.policy import Policy
 
 LATE_CHOICES = ("route", "drop", "error")
 TIMESTAMPS = ("external", "internal", "latent")
@@ -64,6 +65,8 @@ class Builder:
                 raise QueryError(f"timestamps={timestamps!r} is unknown", expected=f"one of {', '.join(TIMESTAMPS)}")
             if late not in LATE_CHOICES:
                 raise QueryError(f"late={late!r} is unknown", expected=f"one of {', '.join(LATE_CHOICES)}")
+            if not isinstance(connector, Connector):
+                raise QueryError(f"{connector!r} is no input", expected="pk.files(...), pk.memory(...), ...")
             tuples = parse_schema(schema) if schema is not None else connector.schema()
             if tuples is None:
                 raise QueryError("the schema of this input is not known", hint="give schema={'ts': 'int64', ...}")
@@ -93,7 +96,7 @@ class Builder:
                 when_overdue == "close",
                 assumed=progress is None,
             )
-            stated = [a for a in getattr(connector, "states", ()) if a not in {t.attribute for t in source.tracks}]
+            stated = [a for a in connector.states if a not in {t.attribute for t in source.tracks}]
             if stated:
                 raise QueryError(
                     f"punctuation in the data states '{stated[0]}', on which the input makes no progress",
@@ -184,14 +187,13 @@ def _tracks(on: str, progress: Policy | Mapping[str, Policy] | None, tuples: pa.
             hint += f"; if its texts are times, give schema= with {attribute} as a timestamp"
             hint += ", and timestamp_formats= where they are not in ISO 8601"
         require_ticks(attribute, tuples, "cannot carry progress", hint)
-        if not hasattr(policy, "low_water_mark"):
+        if not isinstance(policy, Policy):
             raise QueryError(f"{policy!r} is no progress policy", expected="pk.ordered(), pk.delayed(...), ...")
         policy.check(tuples.field(attribute).type)
-        key_columns(getattr(policy, "groups", ()), tuples)
-        where = getattr(policy, "where", None)
-        if where is not None:
-            bind_predicate(where, tuples)
-    if len(given) > 1 and any(getattr(policy, "groups", ()) for policy in given.values()):
+        key_columns(policy.groups, tuples)
+        if policy.where is not None:
+            bind_predicate(policy.where, tuples)
+    if len(given) > 1 and any(policy.groups for policy in given.values()):
         raise QueryError("group-wise progress goes with one progressing attribute", found=", ".join(given))
     return [(on, given[on]), *((a, policy) for a, policy in given.items() if a != on)]
 

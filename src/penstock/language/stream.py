@@ -18,9 +18,9 @@ from penstock.algebra.network import lost_progress
 from penstock.algebra.order import Order
 from penstock.algebra.ticks import Duration
 from penstock.algebra.window_function import WindowFunction
-from penstock.connectors.results import Results
-from penstock.connectors.tables import StaticTable
-from penstock.connectors.targets import Target
+from penstock.connectors.tables.static_table import StaticTable
+from penstock.connectors.targets.kept_results import Results
+from penstock.connectors.targets.target import Target
 from penstock.errors import QueryError
 from penstock.language.aggregating import aggregate
 from penstock.language.checks import refuse_hidden

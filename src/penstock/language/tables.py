@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final, cast
 
 from penstock.algebra.pairing import bind_pair
 from penstock.algebra.table_join import How, TableJoin
-from penstock.connectors.tables import StaticTable
+from penstock.connectors.tables.static_table import StaticTable
 from penstock.errors import QueryError
 from penstock.language.checks import refuse_hidden
 

@@ -29,7 +29,6 @@ from penstock.algebra.lowlevel import LowLevel
 from penstock.algebra.network import Network
 from penstock.algebra.table_join import TableJoin
 from penstock.plan.plan import IN_ORDER, Plan, fresh_name
-from penstock.progress.policy import Ordered
 
 ARRIVAL: Final = "#arrival"
 """The order of arrival, in the place of an attribute to be ordered on."""
@@ -185,9 +184,8 @@ def _in_order(box: Source | Stateful, on: str) -> bool:
 
 def _arrives_in_order(source: Source, on: str) -> bool:
     connector, policy = source.connector, dict([(source.on, source.policy), *source.also])[on]
-    # Lanes come as files do: one that is alone now may not stay so.
-    one = len(connector.shards()) == 1 and getattr(connector, "lanes", None) is None
-    return one and getattr(connector, "in_sequence", True) and isinstance(policy, Ordered) and not policy.groups
+    one = len(connector.shards()) == 1 and not connector.more_shards
+    return one and connector.in_sequence and policy.in_order and not policy.groups
 
 
 def _reads(box: Box) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from penstock.algebra.box import Box, Map, Output, Port, Source
-from penstock.connectors.results import Results
+from penstock.connectors.targets.kept_results import Results
 from penstock.plan.plan import Plan
 
 

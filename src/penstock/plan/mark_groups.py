@@ -22,10 +22,8 @@ from penstock.algebra.group_marks import GroupMarks
 from penstock.algebra.groupwise import GroupwiseAggregate, Periodic
 from penstock.algebra.join import Join
 from penstock.algebra.least_marks import LeastMarks
-from penstock.algebra.ticks import duration_ticks
 from penstock.plan.mark_paths import Carriers, Path, path_to
 from penstock.plan.plan import Plan
-from penstock.progress.policy import Delayed
 
 
 def mark_groups(plan: Plan) -> Plan:
@@ -50,12 +48,12 @@ def mark_groups(plan: Plan) -> Plan:
 
 
 def _groups(source: Source) -> tuple[str, ...]:
-    return tuple(getattr(source.policy, "groups", ()))
+    return source.policy.groups
 
 
 def _marks(source: Source) -> GroupMarks:
     policy = source.policy
-    delay = duration_ticks(policy.by, source.on_type) if isinstance(policy, Delayed) else 0
+    delay = policy.bound(source.on_type) or 0
     name = f"{source.name}.groups"
     return GroupMarks(name, (Port(source),), source.on, _groups(source), delay, source.name, source.late)
 

@@ -14,14 +14,49 @@ from penstock.algebra.ticks import BEGINNING, END
 
 
 @dataclass(frozen=True)
+class Highest:
+    """The largest values delivered, the largest first, equal ones as often as they came; as many as there is room for.
+
+    Each task reports what it has read, and no value twice: unlike the rest of `Extremes`, this counts.
+
+    >>> Highest(3, (9, 4)).merge(Highest(3, (9, 7)))
+    Highest(room=3, values=(9, 9, 7))
+    """
+
+    room: int = 0
+    values: tuple[int, ...] = ()
+
+    def merge(self, other: Highest) -> Highest:
+        room = max(self.room, other.room)
+        if not self.values or not other.values:
+            return Highest(room, self.values or other.values) if room else self
+        return Highest(room, tuple(sorted((*self.values, *other.values), reverse=True)[:room]))
+
+    @staticmethod
+    def from_json(document: Mapping[str, Any]) -> Highest:
+        return Highest(document["room"], tuple(document["values"]))
+
+
+NONE = Highest()
+"""Nobody asks."""
+
+
+@dataclass(frozen=True)
 class Reach:
     """How far one attribute of a shard has come: the largest value delivered, and the strongest punctuation stated."""
 
     largest: int = BEGINNING
     stated: int = BEGINNING
+    highest: Highest = NONE
 
     def merge(self, other: Reach) -> Reach:
-        return Reach(max(self.largest, other.largest), max(self.stated, other.stated))
+        return Reach(
+            max(self.largest, other.largest), max(self.stated, other.stated), self.highest.merge(other.highest)
+        )
+
+    @staticmethod
+    def from_json(document: Mapping[str, Any]) -> Reach:
+        return Reach(**{**document, **_highest(document)})
 
 
 @dataclass(frozen=True)
@@ -43,6 +78,8 @@ class Extremes:
     """The clock reading at which the shard was last closed."""
     others: Mapping[str, Reach] = field(default_factory=dict)
     """The same of further progressing attributes, by their marks."""
+    highest: Highest = NONE
+    """The largest values, where a policy counts tuples."""
 
     def merge(self, other: Extremes) -> Extremes:
         marks = dict.fromkeys((*self.others, *other.others))
@@ -53,6 +90,7 @@ class Extremes:
             max(self.at, other.at),
             max(self.left, other.left),
             {m: self.others.get(m, Reach()).merge(other.others.get(m, Reach())) for m in marks},
+            self.highest.merge(other.highest),
         )
 
     @property
@@ -63,12 +101,16 @@ class Extremes:
     def of(self, mark: str) -> Extremes:
         """What is known of a further attribute."""
         reach = self.others.get(mark, Reach())
-        return replace(self, largest=reach.largest, stated=reach.stated, others={})
+        return replace(self, largest=reach.largest, stated=reach.stated, others={}, highest=reach.highest)
 
     @staticmethod
     def from_json(document: Mapping[str, Any]) -> Extremes:
-        others = {mark: Reach(**reach) for mark, reach in document.get("others", {}).items()}
-        return Extremes(**{**document, "others": others})
+        others = {mark: Reach.from_json(reach) for mark, reach in document.get("others", {}).items()}
+        return Extremes(**{**document, "others": others, **_highest(document)})
+
+
+def _highest(document: Mapping[str, Any]) -> dict[str, Highest]:
+    return {"highest": Highest.from_json(document["highest"])} if "highest" in document else {}
 
 
 NOTHING = Extremes()

@@ -15,6 +15,7 @@ import pyarrow as pa
 from penstock.algebra.ticks import BEGINNING, END, duration_ns, tick_ns
 from penstock.errors import QueryError
 from penstock.progress.extremes import Extremes
+from penstock.progress.policy import Policy
 
 _UNITS_NS: Final = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
 
@@ -36,7 +37,7 @@ def span_ns(span: Span) -> int:
 
 
 @dataclass(frozen=True)
-class Idle:
+class Idle(Policy):
     """What is common to both: the skew, and how the clock is read in ticks of the attribute."""
 
     skew: Span = "0 seconds"
@@ -64,6 +65,9 @@ class Idle:
     def low_water_mark(self, seen: Extremes, kind: pa.DataType) -> int:
         return END if seen.ended else max(seen.largest, seen.stated)
 
+    def bound(self, kind: pa.DataType) -> int:
+        return 0
+
     def statement(self, seen: Extremes, now: int, kind: pa.DataType) -> int:
         """What a silent shard may state at a clock reading."""
         return self.clock(now, kind) - self.span(self.skew, kind)
@@ -82,12 +86,6 @@ class Idle:
 
     def _tick(self, kind: pa.DataType) -> int:
         return tick_ns(kind) or _UNITS_NS[self.unit or "s"]
-
-
-def idle_of(policy: object) -> Idle | None:
-    """How an input with this policy speaks when it is silent, if it does."""
-    idle = getattr(policy, "idle", None)
-    return idle if isinstance(idle, Idle) else None
 
 
 @dataclass(frozen=True)

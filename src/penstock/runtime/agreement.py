@@ -13,8 +13,8 @@ import logging
 from concurrent.futures import ThreadPoolExecutor
 
 from penstock.algebra.box import Output
-from penstock.connectors.results import SETTLED, KeptResults, Results
-from penstock.connectors.targets import enrolled_place, is_enrolled, move_place
+from penstock.connectors.targets.kept_results import SETTLED, KeptResults, Results
+from penstock.connectors.targets.target import enrolled_place, is_enrolled, move_place
 from penstock.errors import WorldError
 from penstock.runtime.board import Board, Record
 from penstock.runtime.job import Job
@@ -145,7 +145,7 @@ def _check_kept(kept: KeptResults, scratch: Folder, output: Output, record: Reco
 
 def _secure_plans(job: Job, board: Board, log: SparkLog, whole: int, begun: int, found: WorldError | None) -> None:
     """Batches that are done again must be just those that were done: their plans are found, or the run refuses."""
-    elsewhere = any(getattr(s.connector, "planned_elsewhere", False) for s in job.plan.network.sources)
+    elsewhere = any(s.connector.planned_elsewhere for s in job.plan.network.sources)
     for batch in range(whole + 1, begun + 1):
         plan: str | None = None
         for tell in (board.offset, board.planned_as, log.offset):

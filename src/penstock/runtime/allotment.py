@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 from penstock.algebra.box import Source
 from penstock.algebra.expression import bind_predicate
-from penstock.connectors.base import UNLIMITED, Advance, Feed, Limit, Position
+from penstock.connectors.connector import UNLIMITED, Advance, Feed, Limit, Position
 from penstock.runtime.job import Job
 
 
@@ -64,7 +64,7 @@ def columns_to_read(job: Job, source: Source) -> Sequence[str]:
     """The columns of an input that somebody needs, in the order of the schema."""
     needed = set(job.plan.columns[source.name])
     for track in source.tracks:
-        where = getattr(track.policy, "where", None)
+        where = track.policy.where
         if where is not None:
             needed.update(bind_predicate(where, source.tuples).columns)
     # Of tuples that are only counted, one column says how many there are.

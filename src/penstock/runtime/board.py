@@ -17,10 +17,10 @@ from typing import Any, Final
 
 from penstock.algebra.box import Source
 from penstock.algebra.hidden import ENDED
-from penstock.algebra.ticks import BEGINNING, END
 from penstock.errors import WorldError
 from penstock.progress.disorder import Disorder
 from penstock.progress.extremes import Extremes
+from penstock.progress.shards import read_shards, source_marks
 from penstock.runtime.refusals import Refusals
 from penstock.runtime.traces import Trace
 from penstock.storage.folder import Folder
@@ -162,7 +162,7 @@ class Record:
     def from_json(document: Mapping[str, Any]) -> Record:
         return Record(
             document["batch"],
-            {i: {s: Extremes.from_json(e) for s, e in shards.items()} for i, shards in document["shards"].items()},
+            {name: read_shards(shards) for name, shards in document["shards"].items()},
             document["marks"],
             document["buckets"],
             {name: InputCount(**c) for name, c in document["inputs"].items()},
@@ -282,18 +282,3 @@ class Board:
     def _delete(self, names: Sequence[str]) -> None:
         for name in names:
             self._folder.delete(name)
-
-
-def source_marks(source: Source, shards: Mapping[str, Extremes]) -> dict[str, int]:
-    """The low-water marks of an input, the minimum over its open shards, those known but silent included; and its end.
-
-    Where all shards have been closed, the furthest of them says where the input stands.
-    """
-    stated = [source.marks(seen) for seen in shards.values() if not seen.gone]
-    left = [source.marks(seen) for seen in shards.values() if seen.gone]
-    ended = any(s.ended for s in shards.values()) and all(s.ended or s.gone for s in shards.values())
-    marks = {
-        track.mark: (min if stated else max)((m[track.mark] for m in stated or left), default=BEGINNING)
-        for track in source.tracks
-    }
-    return {**marks, ENDED: END if ended else BEGINNING}

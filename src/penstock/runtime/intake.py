@@ -9,24 +9,23 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from functools import reduce
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.algebra.box import Port, Source, Track
-from penstock.algebra.expression import bind_predicate, mask
+from penstock.algebra.box import Port, Source
 from penstock.algebra.hidden import SEQ
-from penstock.algebra.rejects import reject_table, why_out_of_range
-from penstock.algebra.ticks import BEGINNING, out_of_range
-from penstock.connectors.base import Chunk, Split
+from penstock.algebra.ticks import BEGINNING
+from penstock.connectors.connector import Chunk, Split
 from penstock.errors import WorldError
 from penstock.plan.plan import INTAKE
 from penstock.progress.disorder import Gauge, Values
-from penstock.progress.extremes import NOTHING, Extremes, Reach
+from penstock.progress.extremes import NOTHING, Extremes
+from penstock.progress.judge import judge, strongest, unfit_rejects
+from penstock.progress.shards import add_seen, stating
 from penstock.runtime import traces
 from penstock.runtime.allotment import columns_to_read
 from penstock.runtime.board import InputCount, Issued
@@ -36,9 +35,8 @@ from penstock.runtime.offsets import Said
 from penstock.runtime.planner import Assignment
 from penstock.runtime.promises import measured
 from penstock.runtime.refusals import Refusals
-from penstock.runtime.silence import stating
 from penstock.runtime.superbox import Superbox
-from penstock.runtime.tables import tables_of
+from penstock.runtime.table_versions import tables_of
 from penstock.runtime.train import OUTLET, Row, note, trains
 
 MOST_ROWS = 1 << 32
@@ -57,9 +55,7 @@ def read_assignment(job: Job, assignment: Assignment, batch: int) -> Iterator[Ro
         for name, shards in shards_of.items():
             for shard in shards:
                 intake.report(name, shard, seen)
-    for name, known in assignment.known.items():
-        for shard, before in known.items():
-            intake.report(name, shard, before)
+    intake.known = assignment.known
     for name, shards_left in assignment.left.items():
         for shard, reading in shards_left.items():
             intake.report(name, shard, Extremes(left=reading))
@@ -99,12 +95,13 @@ class Intake:
         """Disorder, by input, shard and attribute."""
         self._receipts: list[dict[str, object]] = []
         self._arrived = time.time_ns() // 1000
+        self.known: Mapping[str, Mapping[str, Extremes]] = {}
+        """What all shards had delivered before, where the stages are those of a new version of the network."""
         self.said: Said = ()
         """What this batch says in the place of silent inputs, for traces."""
 
     def report(self, source: str, shard: str, seen: Extremes) -> None:
-        shards = self._seen.setdefault(source, {})
-        shards[shard] = shards.get(shard, NOTHING).merge(seen)
+        add_seen(self._seen.setdefault(source, {}), {shard: seen})
 
     def state(self, source: Source, shard: str, marks: Mapping[str, int]) -> None:
         """A shard states marks."""
@@ -123,7 +120,7 @@ class Intake:
         if not aside:
             return
         # They leave whole: the split, of which only some columns were read, is read once more with all of them.
-        origin = str(getattr(split, "path", source.name))
+        origin = split.found_in or source.name
         for number, chunk in enumerate(source.connector.read(split, source.delivered, source.delivered.names)):
             if number in aside:
                 self._route(source, pa.Table.from_batches([chunk.tuples]), aside[number], origin)
@@ -154,37 +151,25 @@ class Intake:
         if source.stamped:
             tuples = self._stamped(source, shard, tuples)
         count.read += tuples.num_rows
-        ticks = [track.ticks(tuples.column(track.attribute)) for track in source.tracks]
-        values = _values(ticks, None)
-        bounds = [each.bounds for each in values]
-        unfits = [_unfit(*each) for each in zip(source.tracks, ticks, bounds, strict=True)]
-        marked = self._punctuation(source, shard, tuples, ticks, unfits, count)
-        unfit = _any(unfits)
-        if unfit is not None:
-            unfit = unfit if marked is None else pc.and_not(unfit, marked)
-            count.refused += int(pc.sum(unfit).as_py() or 0)
-        aside = _any((unfit, marked))
-        keep = None if aside is None else pc.invert(aside)
-        if keep is not None:
-            values = _values(ticks, keep)
-            bounds = [each.bounds for each in values]
-        self._measure(source, shard, values)
-        late = self._late(source, count, ticks, [smallest for smallest, _ in bounds], issued, keep)
-        if late is not None:
-            keep = pc.invert(late) if keep is None else pc.and_not(keep, late)
-            bounds = [each.bounds for each in _values(ticks, keep)]
-        largest = [value for _, value in bounds]
-        if largest[0] is not None:
-            others = {t.mark: Reach(v) for t, v in zip(source.tracks[1:], largest[1:], strict=True) if v is not None}
-            self.report(source.name, shard, Extremes(largest[0], at=self._control.now, others=others))
-        taken = tuples if keep is None else tuples.filter(keep)
+        try:
+            verdict = judge(source, tuples, issued)
+        except WorldError as error:
+            raise error.located(network=self._job.plan.network.name) from None
+        if verdict.stated:
+            self.state(source, shard, verdict.stated)
+        self._measure(source, shard, verdict.arrived)
+        if (seen := verdict.extremes(source, self._control.now)) is not None:
+            self.report(source.name, shard, seen)
+        taken = tuples if verdict.taken is None else tuples.filter(verdict.taken)
+        count.punctuation += _number(verdict.punctuation)
+        count.refused += _number(verdict.unfit)
+        count.late += _number(verdict.late)
         count.taken += taken.num_rows
         self._superbox.push(Port(source), taken)
         if self._superbox.leaving_bytes() > LEAVING_BYTES:
             self._stage_leaving()
-        if source.late != "route":
-            late = None
-        return SetAside(late, unfit, seq) if late is not None or unfit is not None else None
+        late = verdict.late if source.late == "route" else None
+        return SetAside(late, verdict.unfit, seq) if late is not None or verdict.unfit is not None else None
 
     def _stamped(self, source: Source, shard: str, tuples: pa.Table) -> pa.Table:
         """Tuples with the clock reading of their batch. No later batch reads the same, so the next tick is stated."""
@@ -216,10 +201,12 @@ class Intake:
             yield from trains(
                 stage, box.name, leaving.part, sender, seq, leaving.tuples, leaving.keys, job.settings.buckets
             )
-        seen = {name: {shard: asdict(e) for shard, e in shards.items()} for name, shards in self._seen.items()}
+        seen = _as_json(self._seen)
         if job.plan.stages:
             for bucket in range(job.settings.buckets):
                 yield note(1, bucket, sender, {"shards": seen})
+                if self.known:
+                    yield note(1, bucket, sender, {"known": _as_json(self.known)})
                 if tell:
                     for stage in range(1, job.plan.stages + 1):
                         yield note(stage, bucket, sender, {"control": asdict(self._control)})
@@ -256,57 +243,6 @@ class Intake:
         self._refusals.setdefault(source.name, Refusals()).add(rejects)
         self._superbox.push(Port(source, Source.ERRORS), rejects)
 
-    def _punctuation(
-        self,
-        source: Source,
-        shard: str,
-        tuples: pa.Table,
-        ticks: Sequence[pa.ChunkedArray],
-        unfits: Sequence[pa.Array | None],
-        count: InputCount,
-    ) -> pa.Array | None:
-        """A mask of the records that are punctuation, not tuples, if a policy knows such records."""
-        found: pa.Array | None = None
-        for track, values, unfit in zip(source.tracks, ticks, unfits, strict=True):
-            where = getattr(track.policy, "where", None)
-            if where is None:
-                continue
-            marked = pc.equal(mask((bind_predicate(where, source.tuples),), tuples), 0)
-            marked = marked if unfit is None else pc.and_not(marked, unfit)
-            strongest = pc.max(values.filter(marked)).as_py()
-            if strongest is not None:
-                self.state(source, shard, {track.mark: strongest})
-            found = marked if found is None else pc.or_(found, marked)
-        if found is not None:
-            count.punctuation += int(pc.sum(found).as_py() or 0)
-        return found
-
-    def _late(
-        self,
-        source: Source,
-        count: InputCount,
-        ticks: Sequence[pa.ChunkedArray],
-        smallest: Sequence[int | None],
-        issued: Mapping[str, int],
-        keep: pa.Array | None,
-    ) -> pa.Array | None:
-        """A mask of the tuples that are below what their shard has stated, of any attribute; None if there are none."""
-        found: pa.Array | None = None
-        for track, values, least in zip(source.tracks, ticks, smallest, strict=True):
-            stated = issued.get(track.mark, BEGINNING)
-            if least is None or least >= stated:
-                continue
-            late = pc.less(values, stated).combine_chunks()
-            late = late if keep is None else pc.and_(pc.fill_null(late, False), keep)
-            if source.late == "error":
-                raise too_late(source, track, int(pc.sum(late).as_py()), least, stated).located(
-                    network=self._job.plan.network.name
-                )
-            found = late if found is None else pc.or_(found, late)
-        if found is not None:
-            count.late += int(pc.sum(found).as_py())
-        return found
-
     def _route(self, source: Source, tuples: pa.Table, aside: SetAside, origin: str) -> None:
         """Send late tuples to the late stream, and those without a usable time to the error stream."""
         if aside.late is not None:
@@ -316,68 +252,16 @@ class Intake:
             self._refuse(source, unfit_rejects(tuples.filter(aside.unfit), source, origin))
 
 
-def too_late(source: Source, track: Track, number: int, smallest: int, stated: int) -> WorldError:
-    """Why an input that was declared with late='error' is given up."""
-    bound = "<=" if track.descending else ">="
-    return WorldError(
-        f"{number} late tuple{'s' if number > 1 else ''}, and the input was declared with late='error'",
-        box=source.name,
-        expected=f"{track.attribute} {bound} {track.text(stated)} ({track.policy.describe()})",
-        found=f"{track.attribute} = {track.text(smallest)}",
-        hint="declare a weaker progress policy, or late='route' to have late tuples set aside",
-    )
-
-
-def strongest(source: Source, stated: Mapping[str, Sequence[int]]) -> dict[str, int]:
-    """The strongest of what punctuation in the data says, by mark."""
-    said = [(track, stated[track.attribute]) for track in source.tracks if track.attribute in stated]
-    return {track.mark: max(-tick if track.descending else tick for tick in ticks) for track, ticks in said}
-
-
-def _values(ticks: Sequence[pa.ChunkedArray], keep: pa.Array | None) -> list[Values]:
-    """The ticks of every attribute, of the tuples that are kept."""
-    return [Values.of(each if keep is None else each.filter(keep)) for each in ticks]
-
-
 def _stretches(shards: Mapping[str, Mapping[str, Gauge]]) -> dict[str, dict[str, object]]:
     """What the gauges of an input show, as JSON."""
     read = {shard: {a: gauge.stretch() for a, gauge in gauges.items()} for shard, gauges in shards.items()}
     return {shard: {a: asdict(s) for a, s in of_shard.items() if s is not None} for shard, of_shard in read.items()}
 
 
-def _unfit(track: Track, ticks: pa.ChunkedArray, bounds: tuple[int | None, int | None]) -> pa.Array | None:
-    """A mask of the tuples that lack an attribute, or have one that is out of range; None if there are none."""
-    if not ticks.null_count and not pc.any(out_of_range(pa.array(bounds, pa.int64()), track.kind)).as_py():
-        return None
-    return pc.fill_null(out_of_range(ticks, track.kind), True).combine_chunks()
+def _number(mask: pa.Array | None) -> int:
+    """How many rows a mask holds for."""
+    return 0 if mask is None else int(pc.sum(mask).as_py() or 0)
 
 
-def _any(masks: Iterable[pa.Array | None]) -> pa.Array | None:
-    """Where any of several masks holds."""
-    found = [each for each in masks if each is not None]
-    return reduce(pc.or_, found) if found else None
-
-
-def unfit_rejects(tuples: pa.Table, source: Source, origin: str) -> pa.Table:
-    return reject_table(tuples, origin, _reasons(source, tuples))
-
-
-def _reasons(source: Source, tuples: pa.Table) -> pa.ChunkedArray:
-    """What is wrong with each tuple: with the first attribute, where it is with several."""
-    found = []
-    for track in source.tracks:
-        column = tuples.column(track.attribute)
-        far = pc.fill_null(out_of_range(track.ticks(column), track.kind), False)
-        for wrong, reason in ((pc.is_null(column), why_null(track)), (far, why_far(track))):
-            found.append(pc.if_else(wrong, pa.scalar(reason), pa.scalar(None, pa.string())))
-    return pc.coalesce(*found)
-
-
-def why_null(track: Track) -> str:
-    """Why a tuple without an attribute is refused."""
-    return f"{track.attribute} is NULL: a tuple must have its progressing attribute"
-
-
-def why_far(track: Track) -> str:
-    """Why a tuple is refused of which an attribute is out of range."""
-    return why_out_of_range(track.attribute)
+def _as_json(shards: Mapping[str, Mapping[str, Extremes]]) -> dict[str, dict[str, dict[str, object]]]:
+    return {name: {shard: asdict(seen) for shard, seen in known.items()} for name, known in shards.items()}

@@ -11,8 +11,8 @@ import pyarrow as pa
 
 from penstock.algebra.box import Output
 from penstock.algebra.hidden import ARRIVED
-from penstock.connectors.results import Results
-from penstock.connectors.targets import Receipt
+from penstock.connectors.targets.kept_results import Results
+from penstock.connectors.targets.target import Receipt
 from penstock.errors import PenstockError
 from penstock.plan.plan import Plan
 from penstock.runtime.settings import Settings

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Final
 
-from penstock.connectors.base import Position
+from penstock.connectors.connector import Position
 from penstock.errors import WorldError
 from penstock.progress.extremes import Extremes
 from penstock.runtime.board import Issued

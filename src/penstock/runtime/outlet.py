@@ -24,11 +24,11 @@ from penstock.algebra.group_marks import GroupMarks
 from penstock.algebra.hidden import visible
 from penstock.algebra.joint import shortest
 from penstock.algebra.ticks import BEGINNING
-from penstock.connectors.results import KEEP_BYTES, KeptResults, Results
-from penstock.connectors.targets import Receipt
+from penstock.connectors.targets.kept_results import KEEP_BYTES, KeptResults, Results
+from penstock.connectors.targets.target import Receipt
 from penstock.progress.disorder import Disorder, Stretch, joined
-from penstock.progress.extremes import NOTHING, Extremes
-from penstock.runtime.board import Board, BoxWork, InputCount, Need, Record, source_marks
+from penstock.progress.shards import add_seen, read_shards, source_marks
+from penstock.runtime.board import Board, BoxWork, InputCount, Need, Record
 from penstock.runtime.carrying import carried
 from penstock.runtime.job import Job
 from penstock.runtime.limits import judge
@@ -106,9 +106,7 @@ class Outlet:
             work.held_rows = work.open_windows = 0
         for content in notes:
             for source, seen in content.get("shards", {}).items():
-                shards = record.shards.setdefault(source, {})
-                for shard, extremes in seen.items():
-                    shards[shard] = shards.get(shard, NOTHING).merge(Extremes.from_json(extremes))
+                add_seen(record.shards.setdefault(source, {}), read_shards(seen))
             for source, count in content.get("inputs", {}).items():
                 _add(record.inputs.setdefault(source, InputCount()), count)
             for source, told in content.get("refusals", {}).items():
@@ -191,7 +189,7 @@ def _add_disorder(record: Record, source: Source, notes: list[dict[str, Any]]) -
                 stretches.setdefault((attribute, shard), []).append(Stretch.from_json(stretch))
     whole = record.disorder.setdefault(source.name, {}) if stretches else {}
     for (attribute, _), of_shard in sorted(stretches.items()):
-        more = joined(of_shard, in_sequence=getattr(source.connector, "in_sequence", True))
+        more = joined(of_shard, in_sequence=source.connector.in_sequence)
         whole[attribute] = whole.get(attribute, Disorder()).merge(more)
 
 

@@ -14,7 +14,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from penstock.connectors.base import Feed, Split
+from penstock.connectors.connector import Feed, Split
 from penstock.connectors.journal import FileJournal
 from penstock.errors import WorldError
 from penstock.progress.extremes import NOTHING, Extremes
@@ -28,7 +28,7 @@ from penstock.runtime.leaving import Leaving
 from penstock.runtime.offsets import InputAt, Left, Offset, Said, Size, Stated, digest, intake_offset
 from penstock.runtime.shelf import Jobs, jobs_of
 from penstock.runtime.silence import Silence, merged
-from penstock.runtime.tables import TableKeeper
+from penstock.runtime.table_versions import TableKeeper
 from penstock.storage.sealed import RESTORE
 
 ONLY_SHARD = "0"
@@ -85,7 +85,7 @@ class Planner:
         waits = self._silence.watched() or any(getattr(b, "timeout", None) for b in job.plan.network.boxes)
         self._timed = bool(waits) or self._leaving.timed
         # Batches of such inputs are not planned here, so a table that changes makes one by itself.
-        self._looks = any(getattr(s.connector, "planned_elsewhere", False) for s in job.plan.network.sources)
+        self._looks = any(s.connector.planned_elsewhere for s in job.plan.network.sources)
         self._looked = 0.0
 
     def initial(self) -> Offset:

@@ -14,10 +14,8 @@ import pyarrow as pa
 
 from penstock.algebra.box import Source, Track
 from penstock.algebra.network import Network
-from penstock.algebra.ticks import BEGINNING, span_text, tick_ns
+from penstock.algebra.ticks import span_text, tick_ns
 from penstock.errors import PromiseWarning
-from penstock.progress.extremes import Extremes
-from penstock.progress.idle import idle_of
 from penstock.runtime.board import Record
 
 MOST: Final = 0.999
@@ -54,7 +52,7 @@ class Promise:
 
     @property
     def kept(self) -> bool:
-        return self.bound is None or self.largest <= self.bound
+        return self.suggestion is None
 
     def __str__(self) -> str:
         return self.sentence
@@ -62,7 +60,7 @@ class Promise:
 
 def measured(source: Source, track: Track) -> bool:
     """Whether disorder says anything of an attribute: not where the intake sets it, or each group has its own order."""
-    return not source.stamped and not getattr(track.policy, "groups", ())
+    return not source.stamped and not track.policy.groups
 
 
 def promises(network: Network, record: Record) -> list[Promise]:
@@ -97,10 +95,14 @@ def _seen(record: Record, source: Source, track: Track) -> bool:
 
 def _promise(source: Source, track: Track, record: Record) -> Promise:
     seen = record.disorder[source.name][track.attribute]
-    bound, most = declared_bound(track), seen.within(MOST)
+    bound, most = track.policy.bound(track.kind), seen.within(MOST)
     declared = "nothing, so ordered" if source.assumed else track.policy.describe()
-    suggestion = None if bound is None or seen.largest <= bound else suggested(source, track, seen.largest)
-    verdict = "" if bound is None else ", which they keep" if suggestion is None else f"; {suggestion} would be kept"
+    late = record.inputs[source.name].late if track.policy.remembers and len(source.tracks) == 1 else 0
+    broken = bool(late) if bound is None else seen.largest > bound
+    suggestion = suggested(source, track, seen.largest) if broken else None
+    verdict = "" if bound is None else ", which they keep"
+    if broken:
+        verdict = (f", which {late:,} did not keep" if late else "") + f"; {suggestion} would be kept"
     return Promise(
         source.name,
         track.attribute,
@@ -114,18 +116,12 @@ def _promise(source: Source, track: Track, record: Record) -> Promise:
     )
 
 
-def declared_bound(track: Track) -> int | None:
-    """How far behind the largest value tuples may be, in ticks."""
-    mark = track.policy.low_water_mark(Extremes(largest=0), track.kind)
-    return None if mark == BEGINNING else -mark
-
-
 def suggested(source: Source, track: Track, behind: int) -> str:
     """A declaration that would have been kept."""
     length = length_text(behind, track.kind)
     arguments = [length if tick_ns(track.kind) is None else f'"{length}"']
     arguments += ["descending=True"] if track.descending else []
-    arguments += ["idle=…"] if idle_of(track.policy) is not None else []
+    arguments += ["idle=…"] if track.policy.idle is not None else []
     policy = f"pk.delayed({', '.join(arguments)})"
     return f"progress={policy}" if len(source.tracks) == 1 else f'progress={{"{track.attribute}": {policy}, …}}'
 

@@ -14,7 +14,7 @@ from penstock.algebra.box import Output, Port, Source
 from penstock.algebra.hidden import ARRIVED, is_hidden, visible
 from penstock.algebra.ticks import BEGINNING, END, from_ticks
 from penstock.connectors.memory import PunctuationElement, punctuation
-from penstock.connectors.results import KeptBatch, KeptResults, Results
+from penstock.connectors.targets.kept_results import KeptBatch, KeptResults, Results
 from penstock.errors import QueryError, WorldError
 from penstock.plan.keep_rejects import errors_output, keeps_errors, late_output
 from penstock.progress.idle import Span, span_ns

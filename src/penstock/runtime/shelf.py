@@ -100,10 +100,7 @@ class _Single:
 
 def _check_streams(before: Plan, after: Plan) -> None:
     """Refuse to change the inputs that are Spark's own: its query has them from its beginning."""
-    own = [
-        [s.name for s in plan.network.sources if getattr(s.connector, "planned_elsewhere", False)]
-        for plan in (before, after)
-    ]
+    own = [[s.name for s in plan.network.sources if s.connector.planned_elsewhere] for plan in (before, after)]
     if own[0] != own[1]:
         raise QueryError(
             "inputs that are Spark DataFrames cannot come or go",

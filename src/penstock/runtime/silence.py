@@ -6,15 +6,16 @@ A pure function of the board's record, the clock and the last heartbeats. What i
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from penstock.algebra.box import Source, Track
 from penstock.algebra.hidden import ENDED
 from penstock.algebra.network import Network
 from penstock.algebra.ticks import BEGINNING, END
-from penstock.progress.extremes import Extremes, Reach
-from penstock.progress.idle import Heartbeat, Idle, OnDemand, idle_of
-from penstock.runtime.board import Need, Record, source_marks
+from penstock.progress.extremes import Extremes
+from penstock.progress.idle import Heartbeat, Idle, OnDemand
+from penstock.progress.shards import source_marks, statement, stating
+from penstock.runtime.board import Need, Record
 from penstock.runtime.offsets import InputAt
 from penstock.runtime.waiting import Way, culprits, met
 
@@ -33,7 +34,7 @@ class Silence:
             (source, track, idle)
             for source in self.network.sources
             for track in source.tracks
-            if (idle := idle_of(track.policy)) is not None
+            if (idle := track.policy.idle) is not None
         ]
 
     def heartbeats(
@@ -141,23 +142,6 @@ class Silence:
                 source, {shard: seen.merge(stating(source, said.get(shard, {}))) for shard, seen in shards.items()}
             )
         return found
-
-
-def statement(source: Source, track: Track, seen: Extremes, idle: Idle, now: int) -> int | None:
-    """What a silent shard states of an attribute; None where it has said as much."""
-    known = source.extremes(track, seen)
-    if getattr(track.policy, "groups", ()):
-        # Each group makes progress of its own: the largest value is that of one of them alone.
-        known = replace(known, largest=BEGINNING)
-    tick = idle.statement(known, now, track.kind)
-    return tick if tick > track.policy.low_water_mark(known, track.kind) else None
-
-
-def stating(source: Source, marks: Mapping[str, int]) -> Extremes:
-    """A shard that states marks, and has delivered nothing."""
-    first = source.tracks[0].mark
-    others = {mark: Reach(stated=tick) for mark, tick in marks.items() if mark != first}
-    return Extremes(stated=marks.get(first, BEGINNING), others=others)
 
 
 def merged(first: Stated, second: Stated) -> Stated:

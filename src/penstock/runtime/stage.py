@@ -14,12 +14,11 @@ from typing import Any
 from penstock.algebra.box import Box, Marks
 from penstock.algebra.ticks import BEGINNING, END
 from penstock.errors import WorldError
-from penstock.progress.extremes import NOTHING, Extremes
-from penstock.runtime.board import source_marks
+from penstock.progress.shards import add_seen, read_shards, source_marks
 from penstock.runtime.control import Control
 from penstock.runtime.job import Job, part_number
 from penstock.runtime.superbox import Superbox
-from penstock.runtime.tables import tables_of
+from penstock.runtime.table_versions import tables_of
 from penstock.runtime.train import OUTLET, Row, note, trains
 from penstock.storage.sealed import RESTORE
 from penstock.storage.state import State
@@ -127,19 +126,15 @@ def _known_marks(job: Job, stage: int, memo: dict[str, Any], notes: list[Row]) -
 
 
 def _source_marks(job: Job, memo: dict[str, Any], notes: list[Row]) -> dict[str, Marks]:
-    shards: dict[str, dict[str, dict[str, Any]]] = memo.setdefault("shards", {})
-    if memo.get("again"):
-        shards.clear()  # the intake says all that is known of those that stay
+    # With a new version of the network the intake says all that is known of the inputs that stay.
+    told = [row.header["content"]["known"] for row in notes if "known" in row.header["content"]]
+    before = {} if memo.get("again") else memo.get("shards", {})
+    shards = {source: read_shards(known) for each in (before, *told) for source, known in each.items()}
     for row in notes:
         for source, seen in row.header["content"].get("shards", {}).items():
-            known = shards.setdefault(source, {})
-            for shard, extremes in seen.items():
-                before = Extremes.from_json(known[shard]) if shard in known else NOTHING
-                known[shard] = asdict(before.merge(Extremes.from_json(extremes)))
-    return {
-        s.name: source_marks(s, {k: Extremes.from_json(e) for k, e in shards.get(s.name, {}).items()})
-        for s in job.plan.network.sources
-    }
+            add_seen(shards.setdefault(source, {}), read_shards(seen))
+    memo["shards"] = {source: {shard: asdict(e) for shard, e in known.items()} for source, known in shards.items()}
+    return {s.name: source_marks(s, shards.get(s.name, {})) for s in job.plan.network.sources}
 
 
 def _progress_notes(

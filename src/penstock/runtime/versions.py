@@ -19,7 +19,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Final
 
 from penstock.algebra.box import Box, Output, Port, Source, Stateful
-from penstock.connectors.results import Results
+from penstock.connectors.targets.kept_results import Results
 from penstock.errors import QueryError, WorldError
 from penstock.plan.plan import Plan
 from penstock.runtime.job import Inherited, written_schema

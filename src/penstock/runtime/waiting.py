@@ -18,7 +18,6 @@ from penstock.algebra.joint import joint_attribute
 from penstock.algebra.network import Network
 from penstock.algebra.ticks import BEGINNING, END, tick_text
 from penstock.progress.extremes import Extremes
-from penstock.progress.idle import idle_of
 from penstock.runtime.board import Need, Record
 
 Way = Mapping[str, int]
@@ -103,18 +102,23 @@ def _blame(network: Network, record: Record, source: Source, shard: str) -> str:
         return f"input '{source.name}'{of_shard}, where {record.behind[groups[0]]}"
     if seen.largest == BEGINNING and mark == BEGINNING:
         return f"input '{source.name}'{of_shard}, which has delivered nothing yet"
+    wanted = track.policy.wants(source.extremes(track, seen))
+    if wanted is not None and mark == BEGINNING:
+        return f"input '{source.name}'{of_shard}, whose tuples state nothing yet: {wanted}"
     silent = (record.now - seen.at) / 1_000_000 if seen.at else 0.0
     quiet = f", silent for {silent:.1f} s" if silent >= 1 else ""
     return f"input '{source.name}'{of_shard}, which stands at {_stands(source, seen)}{quiet}"
 
 
 def _release(blamed: list[tuple[Source, str]]) -> str:
-    speechless = sorted({s.name for s, _ in blamed if not any(idle_of(t.policy) for t in s.tracks)})
+    speechless = sorted({s.name for s, _ in blamed if not any(t.policy.idle for t in s.tracks)})
+    most = max((s.tracks[0].policy.remembers for s, _ in blamed), default=0)
+    what = f"{most:,} tuples" if most > 1 else "A tuple"
     if not speechless:
-        return "A tuple or punctuation beyond that releases it, or the clock does: the input has a policy for silence."
+        return f"{what} or punctuation beyond that releases it, or the clock does: the input has a policy for silence."
     named = " and ".join(f"'{name}'" for name in speechless)
     return (
-        f"A tuple or punctuation beyond that, or the end of the input, releases it; with a policy for silence "
+        f"{what} or punctuation beyond that, or the end of the input, releases it; with a policy for silence "
         f"(idle=pk.on_demand(...)) {named} would not hold it back."
     )
 

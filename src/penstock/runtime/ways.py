@@ -36,7 +36,7 @@ def way_of(job: Job, offset: Offset, before: Record) -> str:
     if job.settings.way != AUTO:
         return job.settings.way
     size = offset.size
-    if size is None or any(getattr(s.connector, "planned_elsewhere", False) for s in job.plan.network.sources):
+    if size is None or any(s.connector.planned_elsewhere for s in job.plan.network.sources):
         return EXCHANGE  # nobody knows how much there is to read
     held = sum(work.held_rows for work in before.boxes.values())
     few = size.rows <= EXPRESS_ROWS and size.bytes <= EXPRESS_BYTES and held <= EXPRESS_HELD

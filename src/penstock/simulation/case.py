@@ -21,7 +21,7 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from penstock.connectors.results import Results
+from penstock.connectors.targets.kept_results import Results
 from penstock.errors import QueryError, WorldError
 from penstock.plan.plan import Plan
 from penstock.runtime import agreement

@@ -8,14 +8,14 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from penstock.connectors.driver_targets import callback
-from penstock.connectors.folders import jsonl, parquet
 from penstock.connectors.memory import memory
+from penstock.connectors.targets.callback import callback
+from penstock.connectors.targets.part_files import jsonl, parquet
 from penstock.language.builder import Builder
 from penstock.language.stream import Stream, merge, union
 from penstock.plan.compile import compile_network
 from penstock.plan.plan import Plan
-from penstock.progress.policy import delayed
+from penstock.progress.policies.delayed import delayed
 
 SCHEMA: Final = {"ts": "int64", "k": "int64", "v": "int64"}
 OUTSIDE: Final = "sim://outside"

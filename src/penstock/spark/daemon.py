@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from pyspark import daemon
 
-import penstock.connectors.files
-import penstock.connectors.generator
+import penstock.connectors.files.declaration
+import penstock.connectors.generator.packets
 import penstock.connectors.memory
 import penstock.runtime.intake
 import penstock.runtime.stage

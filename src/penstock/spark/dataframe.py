@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any
 
 import pyarrow as pa
 from pyspark import TaskContext
@@ -17,7 +17,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from penstock.algebra.hidden import ARRIVED
-from penstock.connectors.base import Advance, Chunk, Feed, Journal, Limit, Position, Split
+from penstock.connectors.connector import Advance, Chunk, Connector, Feed, Journal, Limit, Position, Split
 from penstock.errors import QueryError
 from penstock.runtime.board import Board
 from penstock.runtime.control import Control
@@ -33,18 +33,22 @@ _TASKS_PER_FRAME = 10_000
 
 
 @dataclass(frozen=True)
-class DataFrameInput:
+class DataFrameInput(Connector):
     """The declared input; the DataFrame itself stays on the driver."""
 
     frame: Any = field(compare=False)
     arrow_schema: pa.Schema
     bounded: bool = False
 
-    in_sequence: ClassVar[bool] = False
-    """Partitions of a batch are read side by side, and nobody knows in what order."""
+    @property
+    def in_sequence(self) -> bool:
+        # Partitions of a batch are read side by side, and nobody knows in what order.
+        return False
 
-    planned_elsewhere: ClassVar[bool] = True
-    """Spark decides what a batch takes, and does not ask the planner."""
+    @property
+    def planned_elsewhere(self) -> bool:
+        # Spark decides what a batch takes, and does not ask the planner.
+        return True
 
     def schema(self) -> pa.Schema:
         return self.arrow_schema
@@ -65,7 +69,7 @@ class DataFrameInput:
         return (DataFrameInput, (None, self.arrow_schema, self.bounded))
 
 
-class _SparkReads:
+class _SparkReads(Feed):
     """The feed of a DataFrame: Spark itself decides how far it reads."""
 
     def start(self) -> Position:
@@ -76,9 +80,6 @@ class _SparkReads:
 
     def splits(self, start: Position, end: Position) -> Sequence[Split]:
         return ()
-
-    def close(self) -> None:
-        """Nothing is held."""
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from penstock.algebra.network import Network as FrozenNetwork
 from penstock.algebra.ticks import BEGINNING, END, from_ticks
 from penstock.api import Network
 from penstock.connectors.memory import PunctuationElement
-from penstock.connectors.results import Results
+from penstock.connectors.targets.kept_results import Results
 from penstock.errors import QueryError
 from penstock.plan.plan import OUT_OF_ORDER
 from penstock.runtime.board import Record

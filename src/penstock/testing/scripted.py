@@ -17,7 +17,7 @@ from typing import Any, Final, TypeAlias
 import pyarrow as pa
 
 from penstock.algebra.box import Source
-from penstock.connectors.base import Advance, Chunk, Journal, Limit, Position, Split
+from penstock.connectors.connector import Advance, Chunk, Connector, Feed, Journal, Limit, Position, Split
 from penstock.connectors.memory import ClockElement, Memory, MemorySplit, PunctuationElement, memory, punctuation
 from penstock.errors import InternalError, QueryError
 
@@ -53,7 +53,7 @@ def shard(name: str, *elements: Any) -> InShard:
 
 
 @dataclass(frozen=True)
-class Scripted:
+class Scripted(Connector):
     """A scripted input: a train for every batch, cut as the script says."""
 
     trains: tuple[tuple[tuple[str, Memory], ...], ...]
@@ -98,7 +98,7 @@ class ScriptedSplit(Split):
 
 
 @dataclass(frozen=True)
-class ScriptedFeed:
+class ScriptedFeed(Feed):
     """Positions are `{"at": trains taken}`."""
 
     connector: Scripted

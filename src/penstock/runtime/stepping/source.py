@@ -6,24 +6,23 @@ it may state an enabling timestamp (ets.md 5).
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
 import pyarrow as pa
 
-from penstock.algebra.box import Port, Source, Track
-from penstock.algebra.expression import bind_predicate, mask
+from penstock.algebra.box import Port, Source
 from penstock.algebra.hidden import ARRIVED, ENDED
-from penstock.algebra.ticks import BEGINNING, END, out_of_range, tick_of
-from penstock.connectors.base import Advance, Chunk, Feed, Limit
+from penstock.algebra.ticks import BEGINNING, END, tick_of
+from penstock.connectors.connector import Advance, Chunk, Feed, Limit
+from penstock.connectors.journal import MemoryJournal
 from penstock.connectors.memory import Memory, MemorySplit, PunctuationElement, memory
 from penstock.errors import QueryError
-from penstock.progress.extremes import NOTHING, Extremes, Reach
-from penstock.progress.idle import Heartbeat, OnDemand, idle_of
-from penstock.runtime.board import source_marks
-from penstock.runtime.intake import strongest, too_late, unfit_rejects
-from penstock.runtime.silence import statement, stating
+from penstock.progress.extremes import NOTHING, Extremes
+from penstock.progress.idle import Heartbeat, OnDemand
+from penstock.progress.judge import judge, strongest, unfit_rejects
+from penstock.progress.shards import source_marks, statement, stating
 from penstock.runtime.stepping.elements import Element, numbered, single
 
 TRAIN: Final = Limit(64, 1 << 20)
@@ -31,19 +30,6 @@ TRAIN: Final = Limit(64, 1 << 20)
 
 Arrivals = Iterator[tuple[Port, Element]]
 """Elements at the ports of the source: its tuples, late ones, and those that were refused."""
-
-
-class ListJournal:
-    """What a feed writes down, for as long as the network is stepped."""
-
-    def __init__(self) -> None:
-        self._entries: list[dict[str, Any]] = []
-
-    def entries(self) -> list[dict[str, Any]]:
-        return list(self._entries)
-
-    def append(self, entries: Sequence[Mapping[str, Any]]) -> None:
-        self._entries += map(dict, entries)
 
 
 class SourceNode:
@@ -105,7 +91,7 @@ class SourceNode:
         if self._feed is None:
             connector = self.box.connector
             opened = replace(connector, train=1) if isinstance(connector, Memory) else connector
-            self._feed = opened.open(self.box.delivered, ListJournal())
+            self._feed = opened.open(self.box.delivered, MemoryJournal())
             self._position = self._feed.start()
         step = self._feed.advance(self._position, TRAIN)
         return step if step.ended or step.position != self._position else None
@@ -116,7 +102,7 @@ class SourceNode:
         names = self.box.delivered.names
         for split in self._feed.splits(self._position, step.position):
             for chunk in self.box.connector.read(split, self.box.delivered, names):
-                origin = str(getattr(split, "path", self.box.name))
+                origin = split.found_in or self.box.name
                 yield from self.chunk(chunk, split.shard, now, number, origin)
                 number += chunk.tuples.num_rows
         self._position = step.position
@@ -132,7 +118,7 @@ class SourceNode:
         """What is due on the timer of a heartbeat, of shards that are silent."""
         due: dict[str, dict[str, int]] = {}
         for track in self.box.tracks:
-            idle = idle_of(track.policy)
+            idle = track.policy.idle
             for shard, seen in self._seen.items():
                 if not isinstance(idle, Heartbeat) or seen.ended or shard in speaking:
                     continue
@@ -145,7 +131,7 @@ class SourceNode:
 
     def could_state(self, now: int) -> dict[str, int] | None:
         """The marks of the input if it were asked on demand now; None if it has nothing to say."""
-        if self.ended or not any(isinstance(idle_of(track.policy), OnDemand) for track in self.box.tracks):
+        if self.ended or not any(isinstance(track.policy.idle, OnDemand) for track in self.box.tracks):
             return None
         marks = source_marks(self.box, {shard: seen.merge(said) for shard, seen, said in self._on_demand(now)})
         return marks if marks[self.box.tracks[0].mark] > self._spoken else None
@@ -159,7 +145,7 @@ class SourceNode:
         for shard, seen in self._seen.items():
             said = {}
             for track in self.box.tracks:
-                idle = idle_of(track.policy)
+                idle = track.policy.idle
                 stated = statement(self.box, track, seen, idle, now) if isinstance(idle, OnDemand) else None
                 if stated is not None and not seen.ended:
                     said[track.mark] = stated
@@ -170,39 +156,22 @@ class SourceNode:
         if box.stamped:
             row = row.add_column(0, box.on, pa.array([now], pa.int64()).cast(box.on_type))
         row = row.select(box.tuples.names)
-        stated = self._punctuating(row)
-        if stated:
-            yield from self._state(shard, stated)
+        before = self._seen.get(shard, stating(box, self.marks()))
+        verdict = judge(box, row, box.marks(before))
+        if verdict.stated:
+            yield from self._state(shard, verdict.stated)
             return
-        if any(_unfit(track, row) for track in box.tracks):
+        if verdict.unfit is not None:
             yield Port(box, Source.ERRORS), Element({}, unfit_rejects(row.select(box.delivered.names), box, origin))
             return
-        before = self._seen.get(shard, stating(box, self.marks()))
-        ticks = {track.mark: track.ticks(row.column(track.attribute))[0].as_py() for track in box.tracks}
         row = numbered(row.append_column(ARRIVED, pa.array([now], pa.int64())), number, self._sequenced)
-        issued = box.marks(before)
-        broken = [track for track in box.tracks if ticks[track.mark] < issued[track.mark]]
-        if broken:
-            mark = broken[0].mark
-            if box.late == "error":
-                raise too_late(box, broken[0], 1, ticks[mark], issued[mark])
-            if box.late == "route":
-                yield Port(box, Source.LATE), Element({}, row)
-            return
-        first, *others = ticks.items()
-        self._seen[shard] = before.merge(Extremes(first[1], at=now, others={m: Reach(t) for m, t in others}))
-        yield Port(box), Element(self.marks(), row)
-
-    def _punctuating(self, row: pa.Table) -> dict[str, int]:
-        """What a record states that is punctuation by its policy; nothing for a tuple."""
-        found = {}
-        for track in self.box.tracks:
-            where = getattr(track.policy, "where", None)
-            if where is None or _unfit(track, row):
-                continue
-            if mask((bind_predicate(where, self.box.tuples),), row)[0].as_py() == 0:
-                found[track.mark] = track.ticks(row.column(track.attribute))[0].as_py()
-        return found
+        seen = verdict.extremes(box, now)
+        if seen is not None:
+            self._seen[shard] = before.merge(seen)
+        if verdict.late is None:
+            yield Port(box), Element(self.marks(), row)
+        elif box.late == "route":
+            yield Port(box, Source.LATE), Element({}, row)
 
     def _state(self, shard: str, marks: Mapping[str, int]) -> Arrivals:
         before = self._seen.get(shard, stating(self.box, self.marks()))
@@ -236,9 +205,3 @@ class SourceNode:
             box=self.box.name,
             expected=f"shard= one of {', '.join(self._seen)}",
         )
-
-
-def _unfit(track: Track, row: pa.Table) -> bool:
-    """Whether a row cannot be a tuple, because the attribute is missing or out of range."""
-    column = row.column(track.attribute)
-    return bool(column.null_count or out_of_range(track.ticks(column), track.kind)[0].as_py())

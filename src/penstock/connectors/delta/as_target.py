@@ -1,0 +1,322 @@
+"""A Delta table as the target of an output: a batch appears at once, exactly once.
+
+Workers write Parquet files into the table's folder, where nobody sees them before the table's log lists them. The
+driver lists all files of a batch in one transaction, which also records (writer, batch) as an application transaction.
+A batch that the log already has is a replay, and is left alone; an empty batch makes no transaction. A data file
+carries a digest of its content in its name: staged again with the same bytes it is the same file, and a file that a
+committed transaction lists is never overwritten with others.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import functools
+import hashlib
+import json
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import deltalake
+import pyarrow as pa
+import pyarrow.parquet as pq
+from deltalake.exceptions import CommitFailedError, DeltaError
+from deltalake.transaction import AddAction
+
+from penstock.connectors.delta.types import as_stored, delta_schema
+from penstock.connectors.delta.upkeep import COMPACT_EVERY, merge_small_files, partition_text
+from penstock.connectors.targets.target import (
+    Mode,
+    Receipt,
+    StagedFile,
+    Target,
+    check_fit,
+    check_mode,
+    check_writable,
+    enrol,
+    is_enrolled,
+    writer,
+)
+from penstock.errors import PenstockError, QueryError, WorldError
+from penstock.storage.folder import Folder
+
+if TYPE_CHECKING:
+    from deltalake.transaction import RemoveAction
+
+_ATTEMPTS: Final = 5
+"""Tries of a transaction that others' changes of the table defeat (their appends do not: Delta settles those)."""
+_INDEXED: Final = 32
+"""Columns with statistics, as Delta's own default."""
+_LONGEST_BOUND: Final = 64
+"""Longer strings are no bounds worth a place in the log."""
+_SHORT_LOG: Final = deltalake.PostCommitHookProperties(create_checkpoint=True, cleanup_expired_logs=True)
+"""Delta cuts its log short by itself: a checkpoint every 100 transactions, and entries leave after a month."""
+_FAILURES: Final = (DeltaError, OSError, ValueError)
+_DEMANDING: Final = (
+    "delta.columnMapping.",
+    "delta.constraints.",
+    "delta.invariants",
+    "delta.generationExpression",
+    "delta.identity.",
+)
+"""Properties of a table or a column that ask a writer for more than adding files."""
+
+
+@dataclass(frozen=True)
+class DeltaTarget(Target):
+    """A Delta table. An empty string in a partition column is NULL to Delta."""
+
+    folder: Folder
+    mode: Mode = "append"
+    partition_by: tuple[str, ...] = ()
+    compact: int = COMPACT_EVERY
+
+    def check(self, name: str, schema: pa.Schema, scratch: Folder) -> None:
+        try:
+            stored = delta_schema(schema)
+            self._check_partitions(stored)
+            check_writable(self.folder.as_lasting_as(scratch))
+            table = self._create_or_open(stored)
+            self._check_table(name, table, stored, first=not is_enrolled(scratch))
+            if scratch.lasting:
+                self.folder.sync("_delta_log")
+        except PenstockError as error:
+            raise error.located(box=name) from error.__cause__
+        enrol(name, schema, scratch, self.describe())
+
+    def stage(self, batch: int, part: int, table: pa.Table, scratch: Folder) -> Receipt | None:
+        if table.num_rows == 0:
+            return None
+        stored, token = as_stored(table), writer(scratch).token
+        files = []
+        for index, (values, rows) in enumerate(_partitions(stored, self.partition_by)):
+            name, size, stats = self._write(rows, f"part-{batch:08d}-{part:04d}-{index:04d}-{token}", scratch)
+            files.append(StagedFile(name, rows.num_rows, size, values, stats))
+        return Receipt(batch, part, tuple(files))
+
+    def _write(self, rows: pa.Table, begin: str, scratch: Folder) -> tuple[str, int, str]:
+        """Put a data file into the table's folder: its name, its size, and what the log says about it."""
+        content, stats = _encode(rows)
+        name = f"{begin}-{hashlib.blake2b(content, digest_size=8).hexdigest()}.zstd.parquet"
+        folder = self.folder.as_lasting_as(scratch)
+        if not folder.exists(name) or folder.size(name) != content.size:
+            folder.write(name, content)
+        return name, content.size, stats
+
+    def commit(self, batch: int, receipts: Sequence[Receipt], scratch: Folder) -> None:
+        if not receipts:
+            return
+        known, app = writer(scratch), _application(scratch)
+        # The log's record of when a file was made; nothing is computed from it.
+        now = time.time_ns() // 1_000_000
+        actions: list[AddAction | RemoveAction] = [
+            AddAction(file.name, file.bytes, dict(file.partition), now, True, file.stats)
+            for receipt in receipts
+            for file in receipt.files
+        ]
+        transaction = deltalake.CommitProperties(app_transactions=[deltalake.Transaction(app, batch)])
+        for attempt in range(1, _ATTEMPTS + 1):
+            try:
+                table = _current(self.folder.path)
+                before, last = table.version(), table.transaction_version(app)
+                if last is None or last < batch:
+                    table.create_write_transaction(
+                        actions,
+                        "append",
+                        table.schema(),
+                        list(self.partition_by),
+                        commit_properties=transaction,
+                        post_commithook_properties=_SHORT_LOG,
+                    )
+                    table.update_incremental()
+                    self._keep_short(table, batch, scratch)
+                self._make_last(table, before, scratch)
+                return
+            except CommitFailedError as failure:
+                # Someone changed the table meanwhile: perhaps another life of this run, with this batch. Look again.
+                _open.cache_clear()
+                if attempt == _ATTEMPTS:
+                    raise self._failed(batch, known.output, failure) from failure
+            except _FAILURES as failure:
+                _open.cache_clear()
+                raise self._failed(batch, known.output, failure) from failure
+
+    def last_committed(self, scratch: Folder) -> int:
+        _open.cache_clear()  # the run begins: the table may be another one than this process has seen
+        try:
+            if not deltalake.DeltaTable.is_deltatable(self.folder.path):
+                return -1
+            last = _open(self.folder.path).transaction_version(_application(scratch))
+        except _FAILURES as failure:
+            raise WorldError(f"cannot open the Delta table {self.folder.path}", found=_reason(failure)) from failure
+        return -1 if last is None else int(last)
+
+    def _keep_short(self, table: deltalake.DeltaTable, batch: int, scratch: Folder) -> None:
+        """Now and then, merge small files: what is in the table stays the same."""
+        if self.compact and table.version() % self.compact == 0:
+            # The batch is in the table, so its log must be on the disk before files are replaced.
+            self._make_last(table, table.version(), scratch)
+            begin = f"part-{batch:08d}-merged-{writer(scratch).token}"
+            merge_small_files(table, self.folder, writer(scratch).token, lambda rows: self._write(rows, begin, scratch))
+
+    def _make_last(self, table: deltalake.DeltaTable, before: int, scratch: Folder) -> None:
+        """Bring the log behind a version to the disk, to the batch and beyond: Delta itself leaves that to chance."""
+        local = self.folder.local()
+        if scratch.lasting and local is not None:
+            for version in range(before, table.version() + 1):
+                Folder(f"{local}/_delta_log").sync(f"{version:020d}.json")
+
+    @property
+    def outside(self) -> bool:
+        return True
+
+    def describe(self) -> str:
+        by = f", partitioned by {', '.join(self.partition_by)}" if self.partition_by else ""
+        return f"the Delta table {self.folder.path}{by}"
+
+    def _check_partitions(self, stored: pa.Schema) -> None:
+        for column in self.partition_by:
+            if column not in stored.names:
+                raise QueryError(f"unknown partition column '{column}'", expected=f"one of {', '.join(stored.names)}")
+            kind = stored.field(column).type
+            if pa.types.is_nested(kind) or pa.types.is_binary(kind):
+                raise QueryError(f"a Delta table cannot be partitioned by '{column}'", found=str(kind))
+        if len(set(self.partition_by)) == len(stored.names):
+            raise QueryError("all columns are partition columns", expected="one at least that is not")
+
+    def _create_or_open(self, stored: pa.Schema) -> deltalake.DeltaTable:
+        try:
+            if not deltalake.DeltaTable.is_deltatable(self.folder.path):
+                deltalake.DeltaTable.create(
+                    self.folder.path, stored, mode="ignore", partition_by=list(self.partition_by)
+                )
+            _open.cache_clear()
+            return _open(self.folder.path)
+        except _FAILURES as failure:
+            raise WorldError(f"cannot open the Delta table {self.folder.path}", found=_reason(failure)) from failure
+
+    def _check_table(self, name: str, table: deltalake.DeltaTable, stored: pa.Schema, *, first: bool) -> None:
+        place = f"the Delta table {self.folder.path}"
+        if first and self.mode == "new" and table.file_uris():
+            raise QueryError(
+                f"{place} already holds tuples",
+                expected="an empty table, for a run that starts afresh",
+                hint="name another table, or say mode='append' to add to it",
+            )
+        existing = pa.schema(table.schema().to_arrow())
+        # Through Delta's own types and back: both sides then name the inside of lists and maps alike.
+        check_fit(name, place, pa.schema(deltalake.Schema.from_arrow(stored).to_arrow()), existing)
+        partitions = tuple(table.metadata().partition_columns)
+        if partitions != self.partition_by:
+            raise QueryError(
+                f"{place} is partitioned in another way",
+                expected=f"partition_by={list(partitions)}",
+                found=f"partition_by={list(self.partition_by)}",
+            )
+        demands = [key for key in table.metadata().configuration if key.startswith(_DEMANDING)]
+        demands += [
+            f"{key} of '{column.name}'"
+            for column in table.schema().fields
+            for key in column.metadata
+            if key.startswith(_DEMANDING)
+        ]
+        demands += [
+            f"'{column.name}' is NOT NULL"
+            for column in existing
+            if not column.nullable and stored.field(column.name).nullable
+        ]
+        if demands:
+            raise QueryError(
+                f"{place} asks more of a writer than Penstock does",
+                found=", ".join(demands),
+                hint="write to a table without these properties",
+            )
+
+    def _failed(self, batch: int, output: str, failure: Exception) -> WorldError:
+        return WorldError(
+            f"cannot commit batch {batch} to the Delta table {self.folder.path}", box=output, found=_reason(failure)
+        )
+
+
+def _partitions(table: pa.Table, by: Sequence[str]) -> Iterator[tuple[tuple[tuple[str, str | None], ...], pa.Table]]:
+    """The table cut by the values of its partition columns, which go into the log and not into the files."""
+    if not by:
+        yield (), table
+        return
+    ordered = table.sort_by([(column, "ascending") for column in by])
+    groups = ordered.select(by).group_by(list(by), use_threads=False).aggregate([([], "count_all")])
+    texts = zip(*(partition_text(groups[column]).to_pylist() for column in by), strict=True)
+    data, start = ordered.drop_columns(list(by)), 0
+    for values, count in zip(texts, groups["count_all"].to_pylist(), strict=True):
+        yield tuple(zip(by, values, strict=True)), data.slice(start, count)
+        start += count
+
+
+def _encode(table: pa.Table) -> tuple[pa.Buffer, str]:
+    """A Parquet file, and what the log says about it."""
+    sink = pa.BufferOutputStream()
+    with pq.ParquetWriter(sink, table.schema, compression="zstd", store_schema=False) as file:
+        file.write_table(table)
+    content = sink.getvalue()
+    metadata = pq.read_metadata(pa.BufferReader(content))
+    stats: dict[str, Any] = {"numRecords": table.num_rows, "minValues": {}, "maxValues": {}, "nullCount": {}}
+    # A dot in a name could be taken for the path into a struct.
+    flat = [field.name for field in table.schema if not pa.types.is_nested(field.type) and "." not in field.name]
+    position = {metadata.schema.column(at).path: at for at in range(metadata.num_columns)}
+    row_groups = [metadata.row_group(at) for at in range(metadata.num_row_groups)]
+    for name in flat[:_INDEXED]:
+        stats["nullCount"][name] = table[name].null_count
+        found = [group.column(position[name]).statistics for group in row_groups]
+        if all(one is not None and (one.has_min_max or one.num_values == 0) for one in found):
+            bounds = [bound for one in found if one.has_min_max for bound in (one.min, one.max)]
+            least, most = (_bound(min(bounds)), _bound(max(bounds))) if bounds else (None, None)
+            if least is not None and most is not None:
+                stats["minValues"][name], stats["maxValues"][name] = least, most
+    return content, json.dumps(stats, ensure_ascii=False)
+
+
+def _bound(value: Any) -> int | str | None:
+    """A bound as the log writes it; None for types whose bounds readers could take amiss (floats: NaN has no place)."""
+    if isinstance(value, bool | float | bytes):
+        return None
+    if isinstance(value, int):
+        return value
+    if isinstance(value, str):
+        return value if len(value) <= _LONGEST_BOUND else None
+    if isinstance(value, dt.datetime):
+        text = value.replace(tzinfo=None).isoformat(timespec="microseconds")
+        return f"{text}Z" if value.tzinfo else text
+    return value.isoformat() if isinstance(value, dt.date) else None
+
+
+def _reason(failure: Exception) -> str:
+    return str(failure).splitlines()[0]
+
+
+@functools.lru_cache(maxsize=64)
+def _open(path: str) -> deltalake.DeltaTable:
+    return deltalake.DeltaTable(path)
+
+
+def _current(path: str) -> deltalake.DeltaTable:
+    """The table as it is now; kept open, because reading only the news of its log is cheaper than all of it."""
+    table = _open(path)
+    table.update_incremental()
+    return table
+
+
+def _application(scratch: Folder) -> str:
+    """The name under which the table's log knows this output of this run."""
+    return f"penstock-{writer(scratch).token}"
+
+
+def delta(
+    path: str, *, mode: Mode = "append", partition_by: str | Sequence[str] = (), compact: int = COMPACT_EVERY
+) -> DeltaTarget:
+    """A Delta table, created if it is missing. Its small files are merged every `compact` transactions (0: never)."""
+    check_mode(mode)
+    if compact < 0:
+        raise QueryError("a table is compacted every so many transactions, or never (0)", found=f"compact={compact}")
+    columns = (partition_by,) if isinstance(partition_by, str) else tuple(partition_by)
+    return DeltaTarget(Folder(str(path)), mode, columns, compact)

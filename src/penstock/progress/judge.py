@@ -1,0 +1,194 @@
+"""The one judge of what arrives: which records are punctuation, which have no time of use, and which are late.
+
+```
+ records ─┬─ for which a policy's `where` holds ──> punctuation: what it states
+          ├─ NULL or out of range ───────────────> unfit: to the error stream
+          ├─ below what their shard had stated ──> late: to the late stream
+          └─ all others are taken ───────────────> the extremes of their shard
+```
+
+The intake has it judge whole chunks, the stepper single tuples. A chunk in which nothing is wrong costs a look at its
+bounds: masks are only made where these say that something will be found.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import reduce
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.algebra.box import Source, Track
+from penstock.algebra.expression import bind_predicate, mask
+from penstock.algebra.rejects import reject_table, why_out_of_range
+from penstock.algebra.ticks import BEGINNING, out_of_range
+from penstock.errors import WorldError
+from penstock.progress.disorder import Values
+from penstock.progress.extremes import NONE, Extremes, Highest, Reach
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What was found of the records of a chunk; masks are over its rows, and None where nothing was found."""
+
+    arrived: Sequence[Values]
+    """The ticks of each progressing attribute, of all tuples, late ones too."""
+    largest: Sequence[int | None]
+    """The largest tick of each, of the tuples that are taken."""
+    stated: Mapping[str, int]
+    """What records that are punctuation state, by mark."""
+    highest: Sequence[Highest]
+    """The largest values of each that tuples have brought, late ones too, where a policy counts tuples."""
+    punctuation: pa.Array | None = None
+    unfit: pa.Array | None = None
+    late: pa.Array | None = None
+    taken: pa.Array | None = None
+    """None if all are."""
+
+    def extremes(self, source: Source, now: int) -> Extremes | None:
+        """What tuples add to their shard; None if they add nothing."""
+        largest, counted = self.largest[0], any(each.values for each in self.highest)
+        if largest is None and not counted:
+            return None
+        rest = zip(source.tracks[1:], self.largest[1:], self.highest[1:], strict=True)
+        others = {
+            track.mark: Reach(BEGINNING if tick is None else tick, highest=highest)
+            for track, tick, highest in rest
+            if tick is not None or highest.values
+        }
+        if largest is None:
+            return Extremes(others=others, highest=self.highest[0])
+        return Extremes(largest, at=now, others=others, highest=self.highest[0])
+
+
+def judge(source: Source, tuples: pa.Table, issued: Mapping[str, int]) -> Verdict:
+    """Judge the records of a chunk by what their shard had stated before; raises if any is late that must not be."""
+    ticks = [track.ticks(tuples.column(track.attribute)) for track in source.tracks]
+    values = _values(ticks, None)
+    bounds = [each.bounds for each in values]
+    unfits = [_unfit(*each) for each in zip(source.tracks, ticks, bounds, strict=True)]
+    punctuation, stated = _punctuation(source, tuples, ticks, unfits)
+    unfit = _any(unfits)
+    if unfit is not None and punctuation is not None:
+        unfit = pc.and_not(unfit, punctuation)
+    aside = _any((unfit, punctuation))
+    taken = None if aside is None else pc.invert(aside)
+    if taken is not None:
+        values = _values(ticks, taken)
+        bounds = [each.bounds for each in values]
+    highest = [_highest(track, each, issued) for track, each in zip(source.tracks, values, strict=True)]
+    late = _late(source, ticks, [smallest for smallest, _ in bounds], issued, taken)
+    if late is not None:
+        taken = pc.invert(late) if taken is None else pc.and_not(taken, late)
+        bounds = [each.bounds for each in _values(ticks, taken)]
+    return Verdict(values, [largest for _, largest in bounds], stated, highest, punctuation, unfit, late, taken)
+
+
+def strongest(source: Source, stated: Mapping[str, Sequence[int]]) -> dict[str, int]:
+    """The strongest of what punctuation elements in the data say, by mark."""
+    said = [(track, stated[track.attribute]) for track in source.tracks if track.attribute in stated]
+    return {track.mark: max(-tick if track.descending else tick for tick in ticks) for track, ticks in said}
+
+
+def unfit_rejects(tuples: pa.Table, source: Source, origin: str) -> pa.Table:
+    """Tuples without a time of use, for the error stream."""
+    return reject_table(tuples, origin, _reasons(source, tuples))
+
+
+def _values(ticks: Sequence[pa.ChunkedArray], keep: pa.Array | None) -> list[Values]:
+    """The ticks of every attribute, of the tuples that are kept."""
+    return [Values.of(each if keep is None else each.filter(keep)) for each in ticks]
+
+
+def _unfit(track: Track, ticks: pa.ChunkedArray, bounds: tuple[int | None, int | None]) -> pa.Array | None:
+    """A mask of the tuples that lack an attribute, or have one that is out of range; None if there are none."""
+    if not ticks.null_count and not pc.any(out_of_range(pa.array(bounds, pa.int64()), track.kind)).as_py():
+        return None
+    return pc.fill_null(out_of_range(ticks, track.kind), True).combine_chunks()
+
+
+def _punctuation(
+    source: Source, tuples: pa.Table, ticks: Sequence[pa.ChunkedArray], unfits: Sequence[pa.Array | None]
+) -> tuple[pa.Array | None, dict[str, int]]:
+    """A mask of the records that are punctuation, if a policy knows such records, and what they state."""
+    found: pa.Array | None = None
+    stated: dict[str, int] = {}
+    for track, values, unfit in zip(source.tracks, ticks, unfits, strict=True):
+        where = track.policy.where
+        if where is None:
+            continue
+        marked = pc.equal(mask((bind_predicate(where, source.tuples),), tuples), 0)
+        marked = marked if unfit is None else pc.and_not(marked, unfit)
+        largest = pc.max(values.filter(marked)).as_py()
+        if largest is not None:
+            stated[track.mark] = largest
+        found = marked if found is None else pc.or_(found, marked)
+    return found, stated
+
+
+def _highest(track: Track, values: Values, issued: Mapping[str, int]) -> Highest:
+    """The largest values of a chunk, as many as a policy remembers.
+
+    What is not above the mark of the shard cannot move it: so much is known already.
+    """
+    room = track.policy.remembers
+    if not room:
+        return NONE
+    ticks = values.ticks[values.ticks > issued.get(track.mark, BEGINNING)]
+    if len(ticks) > room:
+        ticks = np.partition(ticks, len(ticks) - room)[-room:]
+    return Highest(room, tuple(np.sort(ticks)[::-1].tolist()))
+
+
+def _late(
+    source: Source,
+    ticks: Sequence[pa.ChunkedArray],
+    smallest: Sequence[int | None],
+    issued: Mapping[str, int],
+    keep: pa.Array | None,
+) -> pa.Array | None:
+    """A mask of the tuples that are below what their shard has stated, of any attribute; None if there are none."""
+    found: pa.Array | None = None
+    for track, values, least in zip(source.tracks, ticks, smallest, strict=True):
+        stated = issued.get(track.mark, BEGINNING)
+        if least is None or least >= stated:
+            continue
+        late = pc.less(values, stated).combine_chunks()
+        late = late if keep is None else pc.and_(pc.fill_null(late, False), keep)
+        if source.late == "error":
+            raise _too_late(source, track, int(pc.sum(late).as_py()), least, stated)
+        found = late if found is None else pc.or_(found, late)
+    return found
+
+
+def _too_late(source: Source, track: Track, number: int, smallest: int, stated: int) -> WorldError:
+    """Why an input that was declared with late='error' is given up."""
+    bound = "<=" if track.descending else ">="
+    return WorldError(
+        f"{number} late tuple{'s' if number > 1 else ''}, and the input was declared with late='error'",
+        box=source.name,
+        expected=f"{track.attribute} {bound} {track.text(stated)} ({track.policy.describe()})",
+        found=f"{track.attribute} = {track.text(smallest)}",
+        hint="declare a weaker progress policy, or late='route' to have late tuples set aside",
+    )
+
+
+def _any(masks: Iterable[pa.Array | None]) -> pa.Array | None:
+    """Where any of several masks holds."""
+    found = [each for each in masks if each is not None]
+    return reduce(pc.or_, found) if found else None
+
+
+def _reasons(source: Source, tuples: pa.Table) -> pa.ChunkedArray:
+    """What is wrong with each tuple: with the first attribute, where it is with several."""
+    found = []
+    for track in source.tracks:
+        column = tuples.column(track.attribute)
+        far = pc.fill_null(out_of_range(track.ticks(column), track.kind), False)
+        missing = f"{track.attribute} is NULL: a tuple must have its progressing attribute"
+        for wrong, reason in ((pc.is_null(column), missing), (far, why_out_of_range(track.attribute))):
+            found.append(pc.if_else(wrong, pa.scalar(reason), pa.scalar(None, pa.string())))
+    return pc.coalesce(*found)
