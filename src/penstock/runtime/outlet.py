@@ -47,6 +47,7 @@ class Outlet:
         self._jobs = jobs_of(job)
         self._board = Board(job.board, job.epoch)
         self._last: Record | None = None
+        self._forgotten = 0
         self._use(job)
 
     def _use(self, job: Job) -> None:
@@ -90,11 +91,24 @@ class Outlet:
         if former.version != record.version or batch == 0:
             self._job.took_effect(batch, record.now)
         self._board.post(record)
+        self._forget()
         self._job.check_claim()  # what was written after it was lost does not count, and nobody shall think it does
         self._last = record
         warn_of_disorder(self._job.plan.network, before, record)
         judge(self._job.plan.network, self._job.settings, record)
         return record
+
+    def _forget(self) -> None:
+        """Delete what only earlier versions of the network needed, once no batch of theirs can be done again."""
+        job = self._job
+        if job.shelf is None or job.version == 1 or self._forgotten == job.version:
+            return
+        oldest = self._board.at(self._board.batches()[0])
+        if oldest.version == job.version:
+            job.shelf.versions.forget_plans(job.version)
+            for stage in range(job.plan.stages + 1, job.inherited.stages + 1):
+                job.checkpoint.child("state", str(stage)).delete_all()
+            self._forgotten = job.version
 
     def _record(
         self, batch: int, before: Record, notes: list[dict[str, Any]], receipts: dict[str, list[Receipt]]

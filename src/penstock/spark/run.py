@@ -77,7 +77,7 @@ class Run:
             self._ticket = ship(job)
             self._jobs = Shelf.of(job)
             self._tickets = {job.version: self._ticket}
-            for version in self._log.versions():
+            for version in self._versions_to_do_again():
                 self._ticket_of(version)
             forget_asked(job.checkpoint)
             with self._explained():
@@ -218,6 +218,12 @@ class Run:
             # Spark would make a text of it; who waits for the run gets the error itself, a callback's with its cause.
             self._failure = error
             raise
+
+    def _versions_to_do_again(self) -> list[int]:
+        """The versions of the network that are named by batches which were planned, but not done."""
+        board = Board(self._job.board)
+        texts = [board.offset(batch) for batch in board.planned()]
+        return sorted(self._log.versions() | {intake_offset(text).version for text in texts if text is not None})
 
     def _change(self, plan: Plan, discard: Iterable[str]) -> Job:
         job = self._jobs.change(plan, discard)
