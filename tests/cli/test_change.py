@@ -41,7 +41,7 @@ def _penstock(*arguments: str) -> Result:
 
 
 def _text(result: Result) -> str:
-    return re.sub(r"\s+", " ", result.output)
+    return re.sub(r"[\s│┃]+", " ", result.output)
 
 
 @pytest.mark.spark
