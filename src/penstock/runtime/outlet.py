@@ -63,6 +63,11 @@ class Outlet:
         """The record of the batch before."""
         return self._last if self._last is not None and self._last.batch == batch - 1 else self._board.at(batch - 1)
 
+    def announce(self, job: Job, batch: int, offset: str) -> None:
+        """Say how a batch was planned, if it may show outside: cheap where other files are synced with it."""
+        if any(output.target.outside for output in job.plan.network.outputs):
+            self._board.post_offset(batch, offset)
+
     def commit(self, batch: int, rows: Iterable[Row], offset: str) -> Record:
         """Make a batch visible and post its record; `offset` is the engine's text of how it was planned."""
         arrived = time.time_ns() // 1000

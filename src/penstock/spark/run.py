@@ -40,6 +40,7 @@ from penstock.spark.carrier import JobTicket, our_errors, ship
 from penstock.spark.failures import explained
 from penstock.spark.query import collect, exchanged, start_query
 from penstock.spark.session import get_session
+from penstock.storage.folder import synced_together
 
 _LISTEN_SECONDS = 0.2
 """How often a run looks whether another process asks it to change."""
@@ -206,7 +207,8 @@ class Run:
         rows = collect(intake if way == EXPRESS else exchanged(intake, job, self._ticket_of(job.version)))
         try:
             if way == EXPRESS:
-                with our_errors("the stages"):
+                with our_errors("the stages"), synced_together():
+                    self._outlet.announce(job, batch, offset)
                     rows = iter(run_stages(job, batch, rows))
             record = self._outlet.commit(batch, rows, offset)
             self._job = job
