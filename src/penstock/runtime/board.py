@@ -263,6 +263,19 @@ class Board:
         """The batches that are known to have been planned, but have no record."""
         return sorted(self._files(_OFFSET).keys() - self._files(_SUFFIX).keys())
 
+    def forget_unreadable_plans(self) -> None:
+        """Take back what was said of batches without a record, where it cannot be read.
+
+        It is synced before a batch shows anywhere, so that it is damaged means that nothing has shown; where something
+        has damaged it since, the targets tell that they are ahead.
+        """
+        for batch in self.planned():
+            for name in self._files(_OFFSET)[batch]:
+                try:
+                    read_sealed(self._folder, name)
+                except WorldError:
+                    self._delete([name])
+
     def planned_as(self, batch: int) -> str | None:
         """How a batch was said to be planned before it showed anywhere."""
         names = self._files(_OFFSET).get(batch)

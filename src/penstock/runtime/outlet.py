@@ -26,6 +26,7 @@ from penstock.algebra.joint import shortest
 from penstock.algebra.ticks import BEGINNING
 from penstock.connectors.targets.kept_results import KEEP_BYTES, KeptResults, Results
 from penstock.connectors.targets.target import Receipt
+from penstock.errors import WorldError
 from penstock.progress.disorder import Disorder, Stretch, joined
 from penstock.progress.shards import add_seen, read_shards, source_marks
 from penstock.runtime.board import Board, BoxWork, InputCount, Need, Record
@@ -66,7 +67,15 @@ class Outlet:
     def announce(self, job: Job, batch: int, offset: str) -> None:
         """Say how a batch was planned, if it may show outside: cheap where other files are synced with it."""
         if any(output.target.outside for output in job.plan.network.outputs):
+            self._post_offset(batch, offset)
+
+    def _post_offset(self, batch: int, offset: str) -> None:
+        self._job.check_claim()
+        try:
             self._board.post_offset(batch, offset)
+        except WorldError:
+            self._job.check_claim()  # whoever has the checkpoint now may have planned the batch in another way
+            raise
 
     def commit(self, batch: int, rows: Iterable[Row], offset: str) -> Record:
         """Make a batch visible and post its record; `offset` is the engine's text of how it was planned."""
@@ -84,7 +93,7 @@ class Outlet:
                 for output, receipt in piece.items():
                     receipts.setdefault(output, []).append(Receipt.from_json(receipt))
         if any(output.target.outside and receipts.get(output.name) for output in self._job.plan.network.outputs):
-            self._board.post_offset(batch, offset)
+            self._post_offset(batch, offset)
             self._job.check_claim()  # whoever has taken the checkpoint since knows nothing of it
         for output in self._job.plan.network.outputs:
             self._job.commit_output(output, batch, receipts.get(output.name, []))

@@ -112,10 +112,10 @@ class SimulatedDisk:
             self._sync_folder(to.rpartition("/")[0])
 
     def sync(self, paths: Sequence[str]) -> None:
-        there = [path for path in dict.fromkeys(paths) if path in self.names_now]
-        for path in there:
-            self._sync(self._file(path))
-        for folder in dict.fromkeys(path.rpartition("/")[0] for path in there):
+        for path in dict.fromkeys(paths):
+            if path in self.names_now:
+                self._sync(self._file(path))
+        for folder in dict.fromkeys(path.rpartition("/")[0] for path in paths):
             self._sync_folder(folder)
 
     def delete(self, path: str) -> None:

@@ -266,7 +266,10 @@ def _sync_file(path: str) -> None:
 
 
 def _sync_folder(path: str) -> None:
-    handle = os.open(path, os.O_RDONLY)
+    try:
+        handle = os.open(path, os.O_RDONLY)
+    except FileNotFoundError:
+        return
     try:
         os.fsync(handle)
     except OSError as failure:
