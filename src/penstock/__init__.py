@@ -16,9 +16,11 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from penstock.algebra.expressions.python_functions import window_function
     from penstock.algebra.order import TUPLE_NUMBER, order
-    from penstock.algebra.window_function import window_function
     from penstock.api import Network
+    from penstock.boxes.cleanse.verb import merge
+    from penstock.boxes.union.verb import union
     from penstock.connectors.delta import delta
     from penstock.connectors.driver_targets import callback, console
     from penstock.connectors.files import files
@@ -28,7 +30,7 @@ if TYPE_CHECKING:
     from penstock.connectors.results import results
     from penstock.connectors.tables import table
     from penstock.errors import InternalError, PenstockError, QueryError, WorldError
-    from penstock.language.stream import Stream, merge, union
+    from penstock.language.stream import Stream
     from penstock.progress.idle import heartbeat, on_demand
     from penstock.progress.policy import delayed, ordered, punctuated
     from penstock.runtime.result import Result
@@ -90,7 +92,7 @@ _HOME = {
     "Network": "penstock.api",
     "TUPLE_NUMBER": "penstock.algebra.order",
     "order": "penstock.algebra.order",
-    "window_function": "penstock.algebra.window_function",
+    "window_function": "penstock.algebra.expressions.python_functions",
     "delta": "penstock.connectors.delta",
     "files": "penstock.connectors.files",
     "csv": "penstock.connectors.folders",
@@ -110,8 +112,8 @@ _HOME = {
     "QueryError": "penstock.errors",
     "WorldError": "penstock.errors",
     "Stream": "penstock.language.stream",
-    "merge": "penstock.language.stream",
-    "union": "penstock.language.stream",
+    "merge": "penstock.boxes.cleanse.verb",
+    "union": "penstock.boxes.union.verb",
     "heartbeat": "penstock.progress.idle",
     "on_demand": "penstock.progress.idle",
     "delayed": "penstock.progress.policy",

@@ -13,7 +13,7 @@ import pytest
 from tests.runtime.jobs import job_of
 
 import penstock as pk
-from penstock.algebra.table_join import TableJoin
+from penstock.boxes.table_join.box import TableJoin
 from penstock.connectors.stored_files import SETTLED_NS, StoredFiles
 from penstock.connectors.tables import StaticTable
 from penstock.runtime.intake import read_assignment

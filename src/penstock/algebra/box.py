@@ -2,7 +2,7 @@
 
 A box names its inputs as ports of other boxes; its schemas are derived from theirs, never stored by the user. What a
 box does to progress is a pure rule, `progress`: from the low-water marks of its inputs to those of an output port.
-The physical operator of `Filter` is `FilterOp` in `penstock.operators`.
+A box names those who do its work; each box has a room of its own, `penstock.boxes.<box>`, where they are.
 """
 
 from __future__ import annotations
@@ -16,16 +16,15 @@ from typing import TYPE_CHECKING, ClassVar
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.algebra.expression import Expression
-from penstock.algebra.hidden import ENDED, end_of, fallen, falling, visible
-from penstock.algebra.monotone import Progression, progression
-from penstock.algebra.rejects import REJECT_SCHEMA
+from penstock.algebra.error_records import REJECT_SCHEMA
+from penstock.algebra.hidden import ENDED, falling, visible
+from penstock.algebra.joint_punctuation import joint_only
 from penstock.algebra.ticks import BEGINNING, tick_text, to_ticks
-from penstock.errors import QueryError
 
 if TYPE_CHECKING:
     from penstock.connectors.base import Connector
     from penstock.connectors.targets import Target
+    from penstock.operators.protocol import Entry, Holder, Operator, Slots
     from penstock.progress.extremes import Extremes
     from penstock.progress.policy import Policy
 
@@ -106,9 +105,25 @@ class Box(ABC):
     def required(self, port_columns: Sequence[frozenset[str]]) -> tuple[frozenset[str], ...]:
         """The columns needed of every input when these columns of the outputs are needed."""
 
+    def joint_marks(self, port: int, inputs: Sequence[Marks]) -> dict[str, int]:
+        """The joint marks of an output port, given all marks of every input; none where it cannot state any.
+
+        Boxes that let tuples go in the batch in which these come keep them; boxes that hold tuples back lose them.
+        """
+        return {}
+
     @abstractmethod
     def describe(self) -> str:
         """The box in one line, for explain."""
+
+
+@dataclass(frozen=True)
+class Stateless(Box):
+    """A box that looks at each tuple alone: it runs wherever its tuples are."""
+
+    @abstractmethod
+    def operator(self, needed: Collection[str], rows: pa.Table | None = None) -> Operator:
+        """Who does its work, if only some columns of its output are needed; `rows` are those of its table, if any."""
 
 
 @dataclass(frozen=True)
@@ -213,141 +228,16 @@ class Source(Box):
 
 
 @dataclass(frozen=True)
-class Filter(Box):
-    """SQuAl Filter: m predicates, m + 1 outputs; a tuple leaves by the first one it satisfies, or by the last port."""
-
-    predicates: tuple[Expression, ...]
-    rest: bool = True
-    """Whether the (m+1)st output exists; `where` has only the first."""
-
-    kind: ClassVar[str] = "filter"
-
-    @property
-    def ports(self) -> tuple[str, ...]:
-        if not self.rest:
-            return tuple(str(i + 1) for i in range(len(self.predicates))) if len(self.predicates) > 1 else ("",)
-        return tuple(str(i + 1) for i in range(len(self.predicates) + 1))
-
-    def schema(self, port: int) -> pa.Schema:
-        return self.inputs[0].schema
-
-    def progress(self, port: int, marks: Sequence[Marks]) -> dict[str, int]:
-        return dict(marks[0])
-
-    def required(self, port_columns: Sequence[frozenset[str]]) -> tuple[frozenset[str], ...]:
-        used = frozenset(c for p in self.predicates for c in p.columns)
-        return (used.union(*port_columns),)
-
-    def describe(self) -> str:
-        return " | ".join(p.text for p in self.predicates)
-
-
-@dataclass(frozen=True)
-class Map(Box):
-    """SQuAl Map: every output attribute is an expression of the input tuple."""
-
-    outputs: tuple[tuple[str, Expression], ...]
-    times: tuple[str, ...] = ()
-    """Outputs that boxes behind take for times: a tuple of which one is out of range is refused."""
-
-    kind: ClassVar[str] = "map"
-    ERRORS: ClassVar[int] = 1
-
-    @cached_property
-    def ports(self) -> tuple[str, ...]:
-        return ("", "errors") if self.risky else ("",)
-
-    @cached_property
-    def risky(self) -> frozenset[str]:
-        """The outputs that make progress and may be out of range, though what they are computed from is not."""
-        marks = [mark for mark, _, how in (*self.carried, *self.turned) if how.may_leave_range]
-        return frozenset((*visible(marks), *fallen(marks)))
-
-    def schema(self, port: int) -> pa.Schema:
-        return REJECT_SCHEMA if port == self.ERRORS else self._schema
-
-    @cached_property
-    def _schema(self) -> pa.Schema:
-        return pa.schema([pa.field(name, e.type) for name, e in self.outputs])
-
-    @cached_property
-    def carried(self) -> tuple[tuple[str, str, Progression], ...]:
-        """(output attribute, input attribute, how its marks are mapped) for every output that still progresses."""
-        source = self.inputs[0]
-        found = []
-        for name, expression in self.outputs:
-            for attribute in source.progressing:
-                how = progression(expression, attribute, source.schema)
-                if how is not None and not how.result_falls:
-                    found.append((name, attribute, how))
-        return tuple(found)
-
-    @cached_property
-    def turned(self) -> tuple[tuple[str, str, Progression], ...]:
-        """(mark of the output, mark of the input, how it is mapped) for outputs that decrease, or stem from such."""
-        source = self.inputs[0]
-        falls = [(a, falling(a), True) for a in fallen(source.box.marked(source.index))]
-        found = []
-        for name, expression in self.outputs:
-            for attribute, mark, down in (*((a, a, False) for a in source.progressing), *falls):
-                how = progression(expression, attribute, source.schema, falls=down)
-                if how is not None and (down or how.result_falls):
-                    found.append((falling(name) if how.result_falls else name, mark, how))
-        return tuple(found)
-
-    def progress(self, port: int, marks: Sequence[Marks]) -> dict[str, int]:
-        if port == self.ERRORS:
-            return end_of(marks)
-        found = {name: how.apply(marks[0][mark]) for name, mark, how in (*self.carried, *self.turned)}
-        return found | end_of(marks)
-
-    def computed(self, needed: Collection[str]) -> tuple[tuple[str, Expression], ...]:
-        """The outputs that are computed when these are needed: one at least, as a table without columns has no rows."""
-        wanted = {*needed, *self.times}
-        return tuple(output for output in self.outputs if output[0] in wanted) or self.outputs[:1]
-
-    def required(self, port_columns: Sequence[frozenset[str]]) -> tuple[frozenset[str], ...]:
-        return (frozenset(c for _, e in self.computed(port_columns[0]) for c in e.columns),)
-
-    def describe(self) -> str:
-        return ", ".join(name if e.text == name else f"{name}={e.text}" for name, e in self.outputs)
-
-
-@dataclass(frozen=True)
-class Union(Box):
-    """SQuAl Union, order-agnostic: tuples pass through, progress is the minimum over the inputs (oop.md A.2.1)."""
-
-    kind: ClassVar[str] = "union"
-
-    def __post_init__(self) -> None:
-        first = self.inputs[0]
-        for other in self.inputs[1:]:
-            if set(other.schema) != set(first.schema):
-                raise QueryError(
-                    "the inputs of a union differ in their schemas",
-                    box=self.name,
-                    expected=f"{_columns(first.schema)} (of '{first.name}')",
-                    found=f"{_columns(other.schema)} (of '{other.name}')",
-                    hint="give the streams the same attributes and types with map()",
-                )
-
-    def schema(self, port: int) -> pa.Schema:
-        return self.inputs[0].schema
-
-    def progress(self, port: int, marks: Sequence[Marks]) -> dict[str, int]:
-        shared = [a for a in marks[0] if all(a in m for m in marks)]
-        return {a: min(m[a] for m in marks) for a in shared}
-
-    def required(self, port_columns: Sequence[frozenset[str]]) -> tuple[frozenset[str], ...]:
-        return tuple(port_columns[0] for _ in self.inputs)
-
-    def describe(self) -> str:
-        return " + ".join(i.name for i in self.inputs)
-
-
-@dataclass(frozen=True)
 class Stateful(Box):
     """A box that keeps state, in the buckets of a stage."""
+
+    @abstractmethod
+    def entry(self, needed: Sequence[frozenset[str]]) -> Entry:
+        """Who does its work where the tuples are; `needed` are the columns needed of each of its outputs."""
+
+    @abstractmethod
+    def holder(self, slots: Slots, needed: Sequence[frozenset[str]]) -> Holder:
+        """Who does its work at its stage, and keeps its state."""
 
     @abstractmethod
     def keys(self, slot: int) -> tuple[str, ...] | None:
@@ -384,12 +274,11 @@ class Output(Box):
     def progress(self, port: int, marks: Sequence[Marks]) -> dict[str, int]:
         return dict(marks[0])
 
+    def joint_marks(self, port: int, inputs: Sequence[Marks]) -> dict[str, int]:
+        return joint_only(inputs[0])
+
     def required(self, port_columns: Sequence[frozenset[str]]) -> tuple[frozenset[str], ...]:
         return (frozenset(self.inputs[0].schema.names),)
 
     def describe(self) -> str:
         return self.target.describe()
-
-
-def _columns(schema: pa.Schema) -> str:
-    return ", ".join(f"{f.name} {f.type}" for f in schema)

@@ -10,9 +10,10 @@ import pyarrow.compute as pc
 from rich.table import Table
 from rich.text import Text
 
-from penstock.algebra.aggregate import Aggregate
-from penstock.algebra.box import Filter, Port, Source
+from penstock.algebra.box import Port, Source
 from penstock.algebra.network import Network
+from penstock.boxes.aggregate.box import Aggregate
+from penstock.boxes.filter.box import Filter
 from penstock.runtime.board import BoxWork, InputCount, Record
 
 Entry = tuple[str, int]

@@ -12,9 +12,9 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from penstock.algebra.aggregate import Aggregate
 from penstock.algebra.box import Output, Source
 from penstock.algebra.ticks import BEGINNING, END, from_ticks, tick_ns, tick_of
+from penstock.boxes.aggregate.box import Aggregate
 from penstock.cli.watch import Closed, Sight
 from penstock.runtime.board import BoxWork, InputCount
 

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 import pyarrow as pa
 
-from penstock.algebra import kernel
+from penstock.algebra.expressions import kernel
 from penstock.connectors.stored import Stamp, require_fit, unreadable
 from penstock.errors import WorldError
 

@@ -17,7 +17,7 @@ from urllib.parse import quote
 
 import pyarrow as pa
 
-from penstock.algebra import kernel
+from penstock.algebra.expressions import kernel
 from penstock.connectors.stored import MisfitError, Stamp, missing, require_fit, unreadable
 from penstock.connectors.stored_files import SETTLED_NS
 

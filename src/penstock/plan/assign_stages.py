@@ -9,9 +9,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from penstock.algebra.box import Box, Filter, Map, Port, Source, Stateful, Union
-from penstock.algebra.least_marks import Progress
-from penstock.algebra.table_join import TableJoin
+from penstock.algebra.box import Box, Port, Source, Stateful
+from penstock.boxes.filter.box import Filter
+from penstock.boxes.least_marks.box import Progress
+from penstock.boxes.map.box import Map
+from penstock.boxes.table_join.box import TableJoin
+from penstock.boxes.union.box import Union
 from penstock.errors import InternalError
 from penstock.plan.plan import INTAKE, Plan
 

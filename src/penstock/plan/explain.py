@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from penstock.algebra.aggregate import Aggregate
 from penstock.algebra.box import Output, Port, Source, Stateful
-from penstock.algebra.buffered import BufferedAggregate
 from penstock.algebra.hidden import fallen
-from penstock.algebra.join import SEGMENT, Join
-from penstock.algebra.joint import joint_names
-from penstock.algebra.lowlevel import LowLevel
-from penstock.algebra.table_join import TableJoin
+from penstock.algebra.joint_punctuation import joint_names
 from penstock.algebra.ticks import span_text
+from penstock.boxes.aggregate.box import Aggregate
+from penstock.boxes.aggregate.buffered.box import BufferedAggregate
+from penstock.boxes.aggregate.low_level.box import LowLevel
+from penstock.boxes.join.box import SEGMENT, Join
+from penstock.boxes.table_join.box import TableJoin
 from penstock.plan.mark_groups import lost
 from penstock.plan.plan import INTAKE, OUT_OF_ORDER, Plan
 

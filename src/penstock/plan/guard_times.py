@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import replace
 
-from penstock.algebra.box import Box, Map, Port, Stateful
-from penstock.algebra.join import Join
-from penstock.algebra.table_join import TableJoin
+from penstock.algebra.box import Box, Port, Stateful
+from penstock.boxes.join.box import Join
+from penstock.boxes.map.box import Map
+from penstock.boxes.table_join.box import TableJoin
 from penstock.plan.plan import Plan
 
 

@@ -20,14 +20,17 @@ from collections.abc import Sequence
 from dataclasses import fields, replace
 from typing import Final
 
-from penstock.algebra.aggregate import Aggregate
-from penstock.algebra.box import Box, Filter, Map, Output, Port, Source, Stateful, Union
-from penstock.algebra.buffered import BufferedAggregate
-from penstock.algebra.cleanse import Cleanse, Merge
-from penstock.algebra.join import Join
-from penstock.algebra.lowlevel import LowLevel
+from penstock.algebra.box import Box, Output, Port, Source, Stateful
 from penstock.algebra.network import Network
-from penstock.algebra.table_join import TableJoin
+from penstock.boxes.aggregate.box import Aggregate
+from penstock.boxes.aggregate.buffered.box import BufferedAggregate
+from penstock.boxes.aggregate.low_level.box import LowLevel
+from penstock.boxes.cleanse.box import Cleanse, Merge
+from penstock.boxes.filter.box import Filter
+from penstock.boxes.join.box import Join
+from penstock.boxes.map.box import Map
+from penstock.boxes.table_join.box import TableJoin
+from penstock.boxes.union.box import Union
 from penstock.plan.plan import IN_ORDER, Plan, fresh_name
 from penstock.progress.policy import Ordered
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from penstock.algebra.box import Box, Map, Output, Port, Source
+from penstock.algebra.box import Box, Output, Port, Source
+from penstock.boxes.map.box import Map
 from penstock.connectors.results import Results
 from penstock.plan.plan import Plan
 

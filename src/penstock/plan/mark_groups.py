@@ -14,15 +14,16 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from penstock.algebra.aggregate import Aggregate
-from penstock.algebra.box import Box, Port, Source, Stateful, Union
-from penstock.algebra.buffered import BufferedAggregate
-from penstock.algebra.dedupe import Dedupe
-from penstock.algebra.group_marks import GroupMarks
-from penstock.algebra.groupwise import GroupwiseAggregate, Periodic
-from penstock.algebra.join import Join
-from penstock.algebra.least_marks import LeastMarks
+from penstock.algebra.box import Box, Port, Source, Stateful
 from penstock.algebra.ticks import duration_ticks
+from penstock.boxes.aggregate.box import Aggregate
+from penstock.boxes.aggregate.buffered.box import BufferedAggregate
+from penstock.boxes.aggregate.by_group.box import GroupwiseAggregate, Periodic
+from penstock.boxes.dedupe.box import Dedupe
+from penstock.boxes.group_marks.box import GroupMarks
+from penstock.boxes.join.box import Join
+from penstock.boxes.least_marks.box import LeastMarks
+from penstock.boxes.union.box import Union
 from penstock.plan.mark_paths import Carriers, Path, path_to
 from penstock.plan.plan import Plan
 from penstock.progress.policy import Delayed

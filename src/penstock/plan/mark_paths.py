@@ -18,14 +18,17 @@ from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 
-from penstock.algebra.box import Box, Filter, Map, Port, Union
-from penstock.algebra.dedupe import Dedupe
-from penstock.algebra.expression import Expression
-from penstock.algebra.group_marks import GroupMarks
-from penstock.algebra.join import Join
-from penstock.algebra.kernel import quote
-from penstock.algebra.least_marks import Branch, LeastMarks, Progress
-from penstock.algebra.table_join import TableJoin
+from penstock.algebra.box import Box, Port
+from penstock.algebra.expressions.expression import Expression
+from penstock.algebra.expressions.kernel import quote
+from penstock.boxes.dedupe.box import Dedupe
+from penstock.boxes.filter.box import Filter
+from penstock.boxes.group_marks.box import GroupMarks
+from penstock.boxes.join.box import Join
+from penstock.boxes.least_marks.box import Branch, LeastMarks, Progress
+from penstock.boxes.map.box import Map
+from penstock.boxes.table_join.box import TableJoin
+from penstock.boxes.union.box import Union
 from penstock.plan.plan import fresh_name
 
 

@@ -9,10 +9,12 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-from penstock.algebra.aggregate import Aggregate
-from penstock.algebra.box import Box, Filter, Port, Source, Stateful, Union
-from penstock.algebra.lowlevel import LowLevel
+from penstock.algebra.box import Box, Port, Source, Stateful
 from penstock.algebra.network import Network
+from penstock.boxes.aggregate.box import Aggregate
+from penstock.boxes.aggregate.low_level.box import LowLevel
+from penstock.boxes.filter.box import Filter
+from penstock.boxes.union.box import Union
 from penstock.plan.plan import Plan
 
 

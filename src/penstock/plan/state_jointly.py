@@ -6,11 +6,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from penstock.algebra.aggregate import Aggregate
 from penstock.algebra.box import Port
-from penstock.algebra.buffered import BufferedAggregate
-from penstock.algebra.join import Join
-from penstock.algebra.joint import joint_names
+from penstock.algebra.joint_punctuation import joint_names
+from penstock.boxes.aggregate.box import Aggregate
+from penstock.boxes.aggregate.buffered.box import BufferedAggregate
+from penstock.boxes.join.box import Join
 from penstock.plan.plan import Plan
 
 

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from penstock.algebra.box import Source
-from penstock.algebra.expression import bind_predicate
+from penstock.algebra.expressions.expression import bind_predicate
 from penstock.connectors.base import UNLIMITED, Advance, Feed, Limit, Position
 from penstock.runtime.job import Job
 

@@ -20,10 +20,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from penstock.algebra.box import Marks, Source
-from penstock.algebra.group_marks import GroupMarks
 from penstock.algebra.hidden import visible
-from penstock.algebra.joint import shortest
+from penstock.algebra.joint_punctuation import shortest
 from penstock.algebra.ticks import BEGINNING
+from penstock.boxes.group_marks.box import GroupMarks
 from penstock.connectors.results import KEEP_BYTES, KeptResults, Results
 from penstock.connectors.targets import Receipt
 from penstock.progress.disorder import Disorder, Stretch, joined

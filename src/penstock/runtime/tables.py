@@ -21,7 +21,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from penstock.algebra.table_join import TableJoin
+from penstock.boxes.table_join.box import TableJoin
 from penstock.connectors.stored import Stamp
 from penstock.connectors.tables import StaticTable
 from penstock.errors import InternalError, PenstockError

@@ -12,11 +12,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from penstock.algebra.box import Marks, Port, Source
-from penstock.algebra.group_marks import GroupMarks
 from penstock.algebra.hidden import ENDED
-from penstock.algebra.joint import joint_attribute
+from penstock.algebra.joint_punctuation import joint_attribute
 from penstock.algebra.network import Network
 from penstock.algebra.ticks import BEGINNING, END, tick_text
+from penstock.boxes.group_marks.box import GroupMarks
 from penstock.progress.extremes import Extremes
 from penstock.progress.idle import idle_of
 from penstock.runtime.board import Need, Record

@@ -17,7 +17,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from penstock.algebra.hidden import ARRIVED
-from penstock.algebra.table_join import TableJoin
+from penstock.boxes.table_join.box import TableJoin
 from penstock.connectors.base import Advance, Chunk, Feed, Journal, Limit, Position, Split
 from penstock.errors import QueryError
 from penstock.runtime.board import Board

@@ -13,7 +13,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from penstock.algebra.box import Port, Source, Track
-from penstock.algebra.expression import bind_predicate, mask
+from penstock.algebra.expressions.expression import bind_predicate, mask
 from penstock.algebra.hidden import ARRIVED, ENDED
 from penstock.algebra.ticks import BEGINNING, END, out_of_range, tick_of
 from penstock.connectors.base import Advance, Chunk, Feed, Limit

@@ -1,0 +1,61 @@
+"""The Union box: several streams of one schema as one."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+import pyarrow as pa
+
+from penstock.algebra.box import Marks, Stateless
+from penstock.algebra.joint_punctuation import joint_only
+from penstock.errors import QueryError
+
+if TYPE_CHECKING:
+    from penstock.operators.protocol import Operator
+
+
+@dataclass(frozen=True)
+class Union(Stateless):
+    """SQuAl Union, order-agnostic: tuples pass through, progress is the minimum over the inputs (oop.md A.2.1)."""
+
+    kind: ClassVar[str] = "union"
+
+    def __post_init__(self) -> None:
+        first = self.inputs[0]
+        for other in self.inputs[1:]:
+            if set(other.schema) != set(first.schema):
+                raise QueryError(
+                    "the inputs of a union differ in their schemas",
+                    box=self.name,
+                    expected=f"{_columns(first.schema)} (of '{first.name}')",
+                    found=f"{_columns(other.schema)} (of '{other.name}')",
+                    hint="give the streams the same attributes and types with map()",
+                )
+
+    def schema(self, port: int) -> pa.Schema:
+        return self.inputs[0].schema
+
+    def progress(self, port: int, marks: Sequence[Marks]) -> dict[str, int]:
+        shared = [a for a in marks[0] if all(a in m for m in marks)]
+        return {a: min(m[a] for m in marks) for a in shared}
+
+    def joint_marks(self, port: int, inputs: Sequence[Marks]) -> dict[str, int]:
+        shared = [mark for mark in joint_only(inputs[0]) if all(mark in marks for marks in inputs)]
+        return {mark: min(marks[mark] for marks in inputs) for mark in shared}
+
+    def required(self, port_columns: Sequence[frozenset[str]]) -> tuple[frozenset[str], ...]:
+        return tuple(port_columns[0] for _ in self.inputs)
+
+    def operator(self, needed: Collection[str], rows: pa.Table | None = None) -> Operator:
+        from penstock.boxes.union.operator import UnionOp
+
+        return UnionOp(self, needed)
+
+    def describe(self) -> str:
+        return " + ".join(i.name for i in self.inputs)
+
+
+def _columns(schema: pa.Schema) -> str:
+    return ", ".join(f"{f.name} {f.type}" for f in schema)
