@@ -9,7 +9,7 @@ import pytest
 from tests.plan.networks import SCHEMA, planned
 
 import penstock as pk
-from penstock.algebra.box import Source
+from penstock.algebra.source import Source
 from penstock.boxes.group_marks.box import GroupMarks
 from penstock.boxes.least_marks.box import Branch, LeastMarks
 from penstock.plan.mark_groups import mark_groups

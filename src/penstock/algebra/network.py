@@ -10,8 +10,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from penstock.algebra.box import Box, Marks, Output, Port, Source
+from penstock.algebra.box import Box, Marks, Output, Port
 from penstock.algebra.hidden import ENDED, fallen
+from penstock.algebra.source import Source
 from penstock.algebra.ticks import BEGINNING
 from penstock.errors import InternalError, QueryError
 

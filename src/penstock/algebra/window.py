@@ -17,6 +17,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+import pyarrow as pa
+
 from penstock.algebra.ticks import BEGINNING, END, LONGEST
 from penstock.errors import QueryError
 
@@ -73,3 +75,9 @@ class Window:
         if lwm in (BEGINNING, END):
             return lwm
         return max(BEGINNING, self.start_of(self.last_closed(lwm) + 1))
+
+
+def start_field(schema: pa.Schema, on: str) -> pa.Field:
+    """Where windows or panes start: the first may lie below the smallest value of a narrow or unsigned integer."""
+    kind = schema.field(on).type
+    return pa.field(on, pa.int64() if pa.types.is_integer(kind) else kind)

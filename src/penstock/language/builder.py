@@ -7,10 +7,11 @@ from contextlib import contextmanager
 
 import pyarrow as pa
 
-from penstock.algebra.box import Box, Output, Port, Source
+from penstock.algebra.box import Box, Output, Port
 from penstock.algebra.expressions.expression import bind_predicate
 from penstock.algebra.network import Network as FrozenNetwork
 from penstock.algebra.schema import SchemaLike, parse_schema, plain_schema
+from penstock.algebra.source import Source
 from penstock.algebra.ticks import can_progress
 from penstock.boxes.checks import key_columns, refuse_hidden, require_columns, require_name, require_ticks
 from penstock.connectors.base import Connector

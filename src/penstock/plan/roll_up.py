@@ -9,12 +9,9 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-from penstock.algebra.box import Box, Port, Source, Stateful
+from penstock.algebra.box import Box, Port, Stateful
 from penstock.algebra.network import Network
-from penstock.boxes.aggregate.box import Aggregate
-from penstock.boxes.aggregate.low_level.box import LowLevel
-from penstock.boxes.filter.box import Filter
-from penstock.boxes.union.box import Union
+from penstock.algebra.source import Source
 from penstock.plan.plan import Plan
 
 
@@ -29,8 +26,6 @@ def _step(network: Network, port: Port) -> int:
 
 
 def _of(network: Network, consumer: Box) -> int:
-    if isinstance(consumer, Aggregate | LowLevel):
-        return consumer.window.pane
-    if isinstance(consumer, Filter | Union):
-        return math.gcd(*(_step(network, Port(consumer, i)) for i in range(len(consumer.ports))))
-    return 1
+    if consumer.step is not None:
+        return consumer.step
+    return math.gcd(*(_step(network, Port(consumer, i)) for i in range(len(consumer.ports))))

@@ -17,10 +17,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.algebra.box import Port, Source, Track
+from penstock.algebra.box import Port
 from penstock.algebra.error_records import reject_table, why_out_of_range
 from penstock.algebra.expressions.expression import bind_predicate, mask
 from penstock.algebra.hidden import SEQ
+from penstock.algebra.source import Source, Track
 from penstock.algebra.ticks import BEGINNING, out_of_range
 from penstock.connectors.base import Chunk, Split
 from penstock.errors import WorldError

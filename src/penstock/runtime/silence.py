@@ -9,9 +9,9 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from penstock.algebra.box import Source, Track
 from penstock.algebra.hidden import ENDED
 from penstock.algebra.network import Network
+from penstock.algebra.source import Source, Track
 from penstock.algebra.ticks import BEGINNING, END
 from penstock.progress.extremes import Extremes, Reach
 from penstock.progress.idle import Heartbeat, Idle, OnDemand, idle_of

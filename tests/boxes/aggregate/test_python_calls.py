@@ -204,6 +204,6 @@ def test_a_function_that_raises_says_where() -> None:
         results(pk.window_function(final=final), Windows(np.array([0, 1]), np.array([10, 0])))
     lines = str(failure.value).splitlines()
     assert lines[0].startswith("the window function of 'out' raised ZeroDivisionError: division by zero at line ")
-    assert lines[0].endswith("test_calling.py")
+    assert lines[0].endswith("test_python_calls.py")
     assert lines[1] == "  found: the window ts = 1970-01-01 00:00:00, group g='h'"
     assert isinstance(failure.value.__cause__, ZeroDivisionError)

@@ -11,7 +11,7 @@ import pyarrow as pa
 from penstock.algebra.box import Marks, Stateful
 from penstock.algebra.hidden import ENDED, SEQ, end_of
 from penstock.algebra.joint_punctuation import joint_only
-from penstock.algebra.order import Order
+from penstock.algebra.order import ARRIVAL, Order
 
 if TYPE_CHECKING:
     from penstock.operators.protocol import Entry, Holder, Slots
@@ -24,6 +24,7 @@ class Assume(Stateful):
     order: Order
 
     kind: ClassVar[str] = "assume"
+    page: ClassVar[str] = "boxes/windows.md"
     LATE: ClassVar[int] = 1
 
     @property
@@ -53,6 +54,13 @@ class Assume(Stateful):
     @property
     def partition(self) -> tuple[str, ...]:
         return self.order.by
+
+    def time_of(self, slot: int) -> str:
+        return self.order.on
+
+    def order_before(self, slot: int, order: str) -> str:
+        # It is defined on arrival, which a sort would destroy.
+        return ARRIVAL
 
     def entry(self, needed: Sequence[frozenset[str]]) -> Entry:
         from penstock.operators.forward import ForwardOp

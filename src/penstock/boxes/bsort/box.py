@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from penstock.algebra.box import Marks, Stateful
 from penstock.algebra.hidden import ENDED, SEQ, end_of, visible
-from penstock.algebra.order import Order
+from penstock.algebra.order import ARRIVAL, Order
 
 if TYPE_CHECKING:
     from penstock.operators.protocol import Entry, Holder, Slots
@@ -23,6 +23,7 @@ class BSort(Stateful):
     order: Order
 
     kind: ClassVar[str] = "bsort"
+    page: ClassVar[str] = "boxes/bsort.md"
 
     def schema(self, port: int) -> pa.Schema:
         return self.inputs[0].schema
@@ -41,6 +42,13 @@ class BSort(Stateful):
     @property
     def partition(self) -> tuple[str, ...]:
         return self.order.by
+
+    def time_of(self, slot: int) -> str:
+        return self.order.on
+
+    def order_before(self, slot: int, order: str) -> str:
+        # It is defined on arrival, which a sort would destroy.
+        return ARRIVAL
 
     def entry(self, needed: Sequence[frozenset[str]]) -> Entry:
         from penstock.operators.forward import ForwardOp

@@ -24,6 +24,7 @@ class Cleanse(Stateful):
     by: tuple[str, ...] = ()
 
     kind: ClassVar[str] = "cleanse"
+    page: ClassVar[str] = "boxes/cleanse.md"
 
     @property
     def on_type(self) -> pa.DataType:
@@ -58,6 +59,12 @@ class Cleanse(Stateful):
     def partition(self) -> tuple[str, ...]:
         return self.by
 
+    def time_of(self, slot: int) -> str:
+        return self.on
+
+    def leaves_in_order(self, on: str) -> bool:
+        return self.on == on and not self.by
+
     def entry(self, needed: Sequence[frozenset[str]]) -> Entry:
         from penstock.operators.forward import ForwardOp
 
@@ -78,6 +85,7 @@ class Merge(Cleanse):
     """The order-preserving union: what Cleanse does, over the tuples of several inputs of one schema."""
 
     kind: ClassVar[str] = "merge"
+    page: ClassVar[str] = "boxes/cleanse.md"
 
     def __post_init__(self) -> None:
         refuse_different(self.inputs)

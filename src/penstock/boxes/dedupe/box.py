@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
@@ -11,6 +11,7 @@ import pyarrow as pa
 from penstock.algebra.box import Marks, Stateful
 from penstock.algebra.hidden import SEQ
 from penstock.algebra.joint_punctuation import joint_only
+from penstock.algebra.mark_ways import Along
 
 if TYPE_CHECKING:
     from penstock.operators.protocol import Entry, Holder, Slots
@@ -24,6 +25,8 @@ class Dedupe(Stateful):
     by: tuple[str, ...] = ()
 
     kind: ClassVar[str] = "dedupe"
+    page: ClassVar[str] = "boxes/dedupe.md"
+    passes_at_once: ClassVar[bool] = True
 
     @property
     def identity(self) -> tuple[str, ...]:
@@ -54,6 +57,12 @@ class Dedupe(Stateful):
     @property
     def partition(self) -> tuple[str, ...]:
         return self.keys(0)
+
+    def time_of(self, slot: int) -> str:
+        return self.on
+
+    def mark_way(self, on: str, by: Collection[str]) -> Along:
+        return Along(on, {name: name for name in by})
 
     def entry(self, needed: Sequence[frozenset[str]]) -> Entry:
         from penstock.boxes.dedupe.workers import DedupeEntryOp

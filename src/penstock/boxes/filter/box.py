@@ -11,6 +11,7 @@ import pyarrow as pa
 from penstock.algebra.box import Marks, Stateless
 from penstock.algebra.expressions.expression import Expression
 from penstock.algebra.joint_punctuation import joint_only
+from penstock.algebra.mark_ways import Along
 
 if TYPE_CHECKING:
     from penstock.operators.protocol import Operator
@@ -25,6 +26,7 @@ class Filter(Stateless):
     """Whether the (m+1)st output exists; `where` has only the first."""
 
     kind: ClassVar[str] = "filter"
+    page: ClassVar[str] = "boxes/filter.md"
 
     @property
     def ports(self) -> tuple[str, ...]:
@@ -44,6 +46,19 @@ class Filter(Stateless):
     def required(self, port_columns: Sequence[frozenset[str]]) -> tuple[frozenset[str], ...]:
         used = frozenset(c for p in self.predicates for c in p.columns)
         return (used.union(*port_columns),)
+
+    def spread(self, keys: tuple[str, ...]) -> tuple[str, ...] | None:
+        return keys
+
+    @property
+    def step(self) -> int | None:
+        return None
+
+    def order_before(self, slot: int, order: str) -> str:
+        return order
+
+    def mark_way(self, on: str, by: Collection[str]) -> Along:
+        return Along(on, {name: name for name in by})
 
     def operator(self, needed: Collection[str], rows: pa.Table | None = None) -> Operator:
         from penstock.boxes.filter.operator import FilterOp

@@ -38,6 +38,7 @@ class GroupMarks(Stateful):
     late: str = "route"
 
     kind: ClassVar[str] = "groups"
+    page: ClassVar[str] = "progress-groups.md"
     LATE: ClassVar[int] = 1
     MARKS: ClassVar[int] = 2
     LARGEST: ClassVar[str] = "largest"
@@ -75,6 +76,17 @@ class GroupMarks(Stateful):
     @property
     def partition(self) -> tuple[str, ...]:
         return self.groups
+
+    def time_of(self, slot: int) -> str:
+        return self.on
+
+    @property
+    def keeps_late(self) -> bool:
+        return self.late == "route"
+
+    @property
+    def speaks_for(self) -> str:
+        return self.source
 
     def entry(self, needed: Sequence[frozenset[str]]) -> Entry:
         from penstock.boxes.group_marks.workers import GroupMarksEntry

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar, Final
@@ -13,6 +13,7 @@ from penstock.algebra.box import Marks, Stateful
 from penstock.algebra.expressions.pairing import Pairing
 from penstock.algebra.hidden import end_of
 from penstock.algebra.joint_punctuation import joint_mark
+from penstock.algebra.mark_ways import Branching, Together
 from penstock.algebra.ticks import BEGINNING, END, span_text
 from penstock.boxes.join.band import Band
 from penstock.errors import QueryError
@@ -41,6 +42,10 @@ class Join(Stateful):
     """Of which attributes of the pairs progress is stated."""
 
     kind: ClassVar[str] = "join"
+    page: ClassVar[str] = "boxes/join.md"
+    begins_pairs: ClassVar[bool] = True
+    passes_at_once: ClassVar[bool] = True
+    sorts_always: ClassVar[bool] = True
     SIDES: ClassVar[tuple[str, str]] = ("left", "right")
 
     def __post_init__(self) -> None:
@@ -187,6 +192,31 @@ class Join(Stateful):
             return predicate[0] | (wanted & {*self.pairing.left.names}) | {self.on[0]}, predicate[1] | {self.on[1]}
         needed = self.pairing.needed(wanted)
         return needed[0] | {self.on[0]}, needed[1] | {self.on[1]}
+
+    def time_of(self, slot: int) -> str:
+        return self.on[slot]
+
+    def made_of(self, slot: int, names: Collection[str]) -> frozenset[str]:
+        return frozenset(column for name, side, column in self.columns if side == slot and name in names)
+
+    def mark_way(self, on: str, by: Collection[str]) -> Together | None:
+        if self.preserved:
+            # A tuple that leaves alone does so behind the marks of its group.
+            return None
+        names: tuple[dict[str, str], dict[str, str]] = ({}, {})
+        for name, side, column in self.columns:
+            if name in by:
+                names[side].setdefault(column, name)
+                for other in (pair[1 - side] for pair in self.pairing.equalities if pair[side] == column):
+                    names[1 - side].setdefault(other, name)
+        shifts = self.shifts(on)
+        return Together(tuple(Branching(names[side], self.on[side], shifts[side]) for side in (0, 1)))
+
+    def exchange(self, slot: int) -> str | None:
+        return super().exchange(slot) if self.home is None else "by segment of time, as there are no keys"
+
+    def details(self, needed: Collection[str]) -> Sequence[str]:
+        return (f"keeps {self.keeps()}",)
 
     def entry(self, needed: Sequence[frozenset[str]]) -> Entry:
         from penstock.boxes.join.entry import JoinEntryOp

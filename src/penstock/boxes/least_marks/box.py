@@ -30,6 +30,7 @@ class Progress(Stateless):
     """Lets no tuple through: what remains of a stream is how far it has come."""
 
     kind: ClassVar[str] = "progress"
+    page: ClassVar[str] = "progress-groups.md"
 
     def schema(self, port: int) -> pa.Schema:
         return self.inputs[0].schema
@@ -39,6 +40,10 @@ class Progress(Stateless):
 
     def required(self, port_columns: Sequence[frozenset[str]]) -> tuple[frozenset[str], ...]:
         return (frozenset(),)
+
+    def spread(self, keys: tuple[str, ...]) -> tuple[str, ...] | None:
+        # No tuple passes, but what a bucket knows of progress is true of its own tuples only.
+        return keys
 
     def operator(self, needed: Collection[str], rows: pa.Table | None = None) -> Operator:
         from penstock.boxes.least_marks.workers import ProgressOp
@@ -75,6 +80,7 @@ class LeastMarks(Stateful):
     branches: tuple[Branch, ...]
 
     kind: ClassVar[str] = "least marks"
+    page: ClassVar[str] = "progress-groups.md"
 
     @cached_property
     def speaking(self) -> tuple[int, ...]:
@@ -108,6 +114,13 @@ class LeastMarks(Stateful):
 
     @property
     def partition(self) -> tuple[str, ...]:
+        return self.groups
+
+    def time_of(self, slot: int) -> str:
+        return self.on
+
+    @property
+    def paced(self) -> tuple[str, ...]:
         return self.groups
 
     def entry(self, needed: Sequence[frozenset[str]]) -> Entry:

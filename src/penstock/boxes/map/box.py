@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar
 
@@ -15,6 +15,8 @@ from penstock.algebra.expressions.expression import Expression
 from penstock.algebra.expressions.monotone import Progression, progression
 from penstock.algebra.hidden import end_of, fallen, falling, visible
 from penstock.algebra.joint_punctuation import SIDES, joint_mark
+from penstock.algebra.mark_ways import Along
+from penstock.algebra.order import ANY, ARRIVAL
 
 if TYPE_CHECKING:
     from penstock.operators.protocol import Operator
@@ -29,6 +31,8 @@ class Map(Stateless):
     """Outputs that boxes behind take for times: a tuple of which one is out of range is refused."""
 
     kind: ClassVar[str] = "map"
+    page: ClassVar[str] = "boxes/map.md"
+    keeps_count: ClassVar[bool] = True
     ERRORS: ClassVar[int] = 1
 
     @cached_property
@@ -94,6 +98,33 @@ class Map(Stateless):
 
     def required(self, port_columns: Sequence[frozenset[str]]) -> tuple[frozenset[str], ...]:
         return (frozenset(c for _, e in self.computed(port_columns[0]) for c in e.columns),)
+
+    @property
+    def keeps_errors(self) -> bool:
+        return bool(self.times)
+
+    def made_of(self, slot: int, names: Collection[str]) -> frozenset[str]:
+        return frozenset(column for name, e in self.outputs if name in names for column in e.columns)
+
+    def guarded(self, times: Collection[str]) -> Map:
+        found = tuple(name for name, _ in self.outputs if name in self.risky and name in times)
+        return self if found == self.times else replace(self, times=found)
+
+    def spread(self, keys: tuple[str, ...]) -> tuple[str, ...] | None:
+        names = {e.columns[0]: out for out, e in self.outputs if e.column is not None}
+        return tuple(names[k] for k in keys) if all(k in names for k in keys) else None
+
+    def order_before(self, slot: int, order: str) -> str:
+        if any(name == order for name, _, _ in self.turned):
+            # It stems from an attribute that decreases: a sort on another one would lose sight of that.
+            return ARRIVAL
+        return next((attribute for name, attribute, _ in self.carried if name == order), ANY)
+
+    def mark_way(self, on: str, by: Collection[str]) -> Along | None:
+        known = dict(self.outputs)
+        time = next((attribute for name, attribute, _ in self.carried if name == on), None)
+        names = {c: name for name in reversed(list(by)) if (c := known[name].column) is not None}
+        return None if time is None else Along(time, names, known)
 
     def operator(self, needed: Collection[str], rows: pa.Table | None = None) -> Operator:
         from penstock.boxes.map.operator import MapOp

@@ -11,7 +11,7 @@ import pyarrow as pa
 from penstock.algebra.box import Marks, Stateful
 from penstock.algebra.expressions.decomposition import Aggregation
 from penstock.algebra.hidden import ENDED, SEQ, end_of
-from penstock.algebra.order import Order
+from penstock.algebra.order import ARRIVAL, Order
 from penstock.algebra.ticks import BEGINNING, END, span_text
 
 if TYPE_CHECKING:
@@ -40,6 +40,7 @@ class Resample(Stateful):
     """How right tuples are expected to arrive; their progress is then deduced group by group, too."""
 
     kind: ClassVar[str] = "resample"
+    page: ClassVar[str] = "boxes/resample.md"
     PARTS: ClassVar[tuple[str, str]] = ("left", "right")
     LATE: ClassVar[int] = 1
 
@@ -94,6 +95,12 @@ class Resample(Stateful):
     @property
     def partition(self) -> tuple[str, ...]:
         return self.by
+
+    def time_of(self, slot: int) -> str:
+        return self.on[slot]
+
+    def order_before(self, slot: int, order: str) -> str:
+        return super().order_before(slot, order) if self.assuming is None else ARRIVAL
 
     def entry(self, needed: Sequence[frozenset[str]]) -> Entry:
         from penstock.boxes.resample.workers import ResampleEntryOp

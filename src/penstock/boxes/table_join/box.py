@@ -16,6 +16,8 @@ from penstock.algebra.box import Marks, Stateless
 from penstock.algebra.expressions.pairing import Pairing
 from penstock.algebra.hidden import end_of, fallen, falling, visible
 from penstock.algebra.joint_punctuation import renamed
+from penstock.algebra.mark_ways import Along
+from penstock.algebra.order import ANY
 
 if TYPE_CHECKING:
     from penstock.connectors.tables import StaticTable
@@ -33,6 +35,7 @@ class TableJoin(Stateless):
     how: How
 
     kind: ClassVar[str] = "table join"
+    page: ClassVar[str] = "boxes/table.md"
 
     @property
     def paired(self) -> bool:
@@ -76,6 +79,25 @@ class TableJoin(Stateless):
         if not self.paired:
             return frozenset(columns) if side == 0 else frozenset()
         return frozenset(column for name, of, column in self.pairing.columns if of == side and name in columns)
+
+    def made_of(self, slot: int, names: Collection[str]) -> frozenset[str]:
+        return frozenset(name for name in self.inputs[0].schema.names if self.name_of(name) in names)
+
+    def spread(self, keys: tuple[str, ...]) -> tuple[str, ...] | None:
+        return tuple(self.name_of(k) for k in keys)
+
+    def order_before(self, slot: int, order: str) -> str:
+        return next((a for a in self.inputs[0].progressing if self.name_of(a) == order), ANY)
+
+    def mark_way(self, on: str, by: Collection[str]) -> Along | None:
+        names = {column: self.name_of(column) for column in self.inputs[0].schema.names}
+        time = next((column for column, name in names.items() if name == on), None)
+        return None if time is None else Along(time, {c: n for c, n in names.items() if n in by})
+
+    def details(self, needed: Collection[str]) -> Sequence[str]:
+        names, known = self.loaded(needed).names, len(self.pairing.right)
+        columns = "1 column" if known == 1 else f"{known} columns"
+        return (f"loads {', '.join(names)} ({len(names)} of {columns} of the table)",)
 
     def operator(self, needed: Collection[str], rows: pa.Table | None = None) -> Operator:
         from penstock.boxes.table_join.operator import ExistsOp, LookupOp

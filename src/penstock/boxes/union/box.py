@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from penstock.algebra.box import Marks, Stateless
 from penstock.algebra.joint_punctuation import joint_only
+from penstock.algebra.mark_ways import Branching, Together
 from penstock.errors import QueryError
 
 if TYPE_CHECKING:
@@ -21,6 +22,8 @@ class Union(Stateless):
     """SQuAl Union, order-agnostic: tuples pass through, progress is the minimum over the inputs (oop.md A.2.1)."""
 
     kind: ClassVar[str] = "union"
+    page: ClassVar[str] = "boxes/union.md"
+    keeps_count: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         first = self.inputs[0]
@@ -47,6 +50,19 @@ class Union(Stateless):
 
     def required(self, port_columns: Sequence[frozenset[str]]) -> tuple[frozenset[str], ...]:
         return tuple(port_columns[0] for _ in self.inputs)
+
+    def spread(self, keys: tuple[str, ...]) -> tuple[str, ...] | None:
+        return keys
+
+    @property
+    def step(self) -> int | None:
+        return None
+
+    def order_before(self, slot: int, order: str) -> str:
+        return order
+
+    def mark_way(self, on: str, by: Collection[str]) -> Together:
+        return Together(tuple(Branching({name: name for name in by}, on) for _ in self.inputs), parts=True)
 
     def operator(self, needed: Collection[str], rows: pa.Table | None = None) -> Operator:
         from penstock.boxes.union.operator import UnionOp

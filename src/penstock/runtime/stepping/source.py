@@ -12,9 +12,10 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from penstock.algebra.box import Port, Source, Track
+from penstock.algebra.box import Port
 from penstock.algebra.expressions.expression import bind_predicate, mask
 from penstock.algebra.hidden import ARRIVED, ENDED
+from penstock.algebra.source import Source, Track
 from penstock.algebra.ticks import BEGINNING, END, out_of_range, tick_of
 from penstock.connectors.base import Advance, Chunk, Feed, Limit
 from penstock.connectors.memory import Memory, MemorySplit, PunctuationElement, memory

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
+from penstock.algebra.box import Stateful
+from penstock.algebra.joint_punctuation import JointUse
 from penstock.boxes.aggregate.box import Aggregate
 
 if TYPE_CHECKING:
@@ -17,6 +19,22 @@ class BufferedAggregate(Aggregate):
     """Overlapping windows as an in-order system computes them: the buffered implementation of oop.md 4.1."""
 
     kind: ClassVar[str] = "buffered aggregate"
+    page: ClassVar[str] = "in-order.md"
+
+    @property
+    def pair_use(self) -> JointUse | None:
+        # A window that is only computed once it is complete has no groups that could leave before.
+        return None
+
+    @property
+    def pace_by(self) -> tuple[str, tuple[str, ...]] | None:
+        return None
+
+    def in_order(self) -> Stateful:
+        return self
+
+    def details(self, needed: Collection[str]) -> Sequence[str]:
+        return ("keeps every tuple until its last window has closed, and then computes that window",)
 
     def entry(self, needed: Sequence[frozenset[str]]) -> Entry:
         from penstock.boxes.aggregate.buffered.workers import BufferEntryOp

@@ -13,16 +13,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
 import pyarrow as pa
 
-from penstock.algebra.box import Marks, Stateful
+from penstock.algebra.box import Marks, Port, Stateful
 from penstock.algebra.expressions.decomposition import Aggregation
 from penstock.algebra.expressions.expression import Expression
 from penstock.algebra.hidden import ENDED, SEQ, end_of
-from penstock.algebra.order import TUPLE_NUMBER, Order
+from penstock.algebra.order import ARRIVAL, TUPLE_NUMBER, Order
 from penstock.algebra.ticks import BEGINNING, END, span_text
 from penstock.algebra.window import Window
 
@@ -76,6 +76,8 @@ class GroupwiseAggregate(Stateful):
     """The columns of `by` whose groups make progress of their own: the second input brings their low-water marks."""
 
     kind: ClassVar[str] = "aggregate"
+    page: ClassVar[str] = "boxes/windows.md"
+    has_windows: ClassVar[bool] = True
     LATE: ClassVar[int] = 1
     MARKS: ClassVar[str] = "marks"
     """The part of its traffic with the marks of groups."""
@@ -159,6 +161,19 @@ class GroupwiseAggregate(Stateful):
         used = used - {TUPLE_NUMBER} if self.numbered else used | {self.on}
         tuples = frozenset(used).union(*port_columns[self.LATE :])
         return (tuples, frozenset((self.on, *self.paced))) if self.paced else (tuples,)
+
+    def time_of(self, slot: int) -> str:
+        return self.on
+
+    @property
+    def pace_by(self) -> tuple[str, tuple[str, ...]] | None:
+        return None if self.numbered or self.assuming is not None else (self.on, self.by)
+
+    def with_pace(self, marks: Port, groups: tuple[str, ...]) -> Stateful:
+        return replace(self, inputs=(*self.inputs, marks), paced=groups)
+
+    def order_before(self, slot: int, order: str) -> str:
+        return ARRIVAL if self.sets_aside else super().order_before(slot, order)
 
     def entry(self, needed: Sequence[frozenset[str]]) -> Entry:
         from penstock.boxes.aggregate.by_group.workers import GroupwiseEntry

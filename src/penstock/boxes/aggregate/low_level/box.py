@@ -10,7 +10,7 @@ stay behind: no pane below `first_kept` is ever left in the table.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
@@ -20,8 +20,7 @@ from penstock.algebra.box import Marks, Stateful
 from penstock.algebra.expressions.decomposition import Aggregation
 from penstock.algebra.hidden import end_of
 from penstock.algebra.ticks import BEGINNING, END, span_text
-from penstock.algebra.window import Window
-from penstock.boxes.aggregate.box import start_field
+from penstock.algebra.window import Window, start_field
 
 if TYPE_CHECKING:
     from penstock.operators.protocol import Entry, Holder, Slots
@@ -140,6 +139,7 @@ class LowLevel(Stateful):
     flush: Flush
 
     kind: ClassVar[str] = "low-level"
+    page: ClassVar[str] = "smoothing.md"
 
     @property
     def tuple_count(self) -> str:
@@ -174,6 +174,23 @@ class LowLevel(Stateful):
 
     def required(self, port_columns: Sequence[frozenset[str]]) -> tuple[frozenset[str], ...]:
         return (frozenset((self.on, *self.by, *self.aggregation.columns)),)
+
+    def time_of(self, slot: int) -> str:
+        return self.on
+
+    @property
+    def step(self) -> int:
+        return self.window.pane
+
+    def leaves_in_order(self, on: str) -> bool:
+        # The high level behind it is in the same buckets, and each of these is in order.
+        return self.on == on
+
+    def details(self, needed: Collection[str]) -> Sequence[str]:
+        return (
+            f"table: {self.table:,} entries in every bucket, a place for each group by its hash",
+            f"flush {self.flush.name}: {self.flush.describe()}",
+        )
 
     def entry(self, needed: Sequence[frozenset[str]]) -> Entry:
         from penstock.boxes.aggregate.entry import SubAggregateOp
