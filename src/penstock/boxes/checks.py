@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
+from penstock.algebra.box import Port
 from penstock.algebra.hidden import is_hidden
 from penstock.algebra.naming import did_you_mean
 from penstock.algebra.ticks import can_progress
@@ -78,3 +79,21 @@ def order_keys(on: str, by: Sequence[str] | str, schema: pa.Schema) -> tuple[str
     if on in keys:
         raise QueryError(f"'{on}' is named twice: in on= and in by=", hint="leave it out of by=")
     return keys
+
+
+def refuse_different(inputs: Sequence[Port], what: str, box: str | None = None) -> None:
+    """Streams that become one must have the same attributes, in any order."""
+    first = inputs[0]
+    for other in inputs[1:]:
+        if set(other.schema) != set(first.schema):
+            raise QueryError(
+                f"the inputs of a {what} differ in their schemas",
+                box=box,
+                expected=f"{_columns(first.schema)} (of '{first.name}')",
+                found=f"{_columns(other.schema)} (of '{other.name}')",
+                hint="give the streams the same attributes and types with map()",
+            )
+
+
+def _columns(schema: pa.Schema) -> str:
+    return ", ".join(f"{f.name} {f.type}" for f in schema)

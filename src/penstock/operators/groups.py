@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Final
 
 import numpy as np
 import pyarrow as pa
@@ -17,7 +16,6 @@ from penstock.operators.arrays import Numbers
 _ROOM = 2**62
 GROUP_SLOTS = 64
 """Slots that the groups of a box share out among them: a batch that meets few groups rewrites the state of few."""
-ALL: Final = "#all"
 
 
 @dataclass(frozen=True)
@@ -55,8 +53,9 @@ def number(tables: Sequence[pa.Table], by: Sequence[str]) -> tuple[Groups, list[
     if not by:
         return Groups(pa.table({}), 1), np.split(np.zeros(sum(sizes), np.int64), cuts)
     everything = pa.concat_tables([table.select(list(by)) for table in tables])
-    # Codes are given in order of appearance.
-    numbers = _codes(group_numbers(everything, by) if _bits_differ(everything) else _combined(everything))
+    numbers = group_numbers(everything, by)
+    numbers = _codes(numbers) if _bits_differ(everything) else numbers
+    # They are given in order of appearance.
     first = np.flatnonzero(np.diff(np.maximum.accumulate(numbers), prepend=-1))
     return Groups(everything.take(pa.array(first)), len(first)), np.split(numbers, cuts)
 
@@ -96,25 +95,20 @@ def group_numbers(tuples: pa.Table, by: Sequence[str]) -> Numbers:
     """
     if not by or not tuples.num_rows:
         return np.zeros(tuples.num_rows, np.int64)
-    if any(pa.types.is_nested(kind) or pa.types.is_floating(kind) for kind in tuples.select(by).schema.types):
-        # Several bit patterns can be one floating point value, and nested values have no codes.
-        numbered = tuples.select(by).append_column("#row", pa.array(np.arange(tuples.num_rows)))
-        keys = ", ".join(quote(k) for k in by)
-        ranks = f"SELECT dense_rank() OVER (ORDER BY {keys}) - 1 AS number FROM tuples ORDER BY {quote('#row')}"
-        ranked: Numbers = kernel.run(ranks, tuples=numbered).column("number").to_numpy()
-        return ranked
-    numbers, span = np.zeros(tuples.num_rows, np.int64), 1
-    for name in by:
-        coded = tuples.column(name).combine_chunks().dictionary_encode(null_encoding="encode")
-        coded = coded.combine_chunks() if isinstance(coded, pa.ChunkedArray) else coded
-        codes = coded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
-        numbers = numbers * len(coded.dictionary) + codes
-        span *= len(coded.dictionary)
-        if span > tuples.num_rows:
-            # Products of group numbers and ranks must stay within 64 bits.
-            numbers = np.unique(numbers, return_inverse=True)[1].astype(np.int64)
-            span = int(numbers.max()) + 1
-    return numbers
+    keys = tuples.select(list(by))
+    if _bits_differ(keys):
+        return _ranks(keys)
+    numbers = _combined(keys)
+    # Products of group numbers and ranks must stay within 64 bits.
+    return numbers if keys.num_columns == 1 else _codes(numbers)
+
+
+def _ranks(keys: pa.Table) -> Numbers:
+    numbered = keys.append_column("#row", pa.array(np.arange(keys.num_rows)))
+    names = ", ".join(quote(name) for name in keys.column_names)
+    ranks = f"SELECT dense_rank() OVER (ORDER BY {names}) - 1 AS number FROM tuples ORDER BY {quote('#row')}"
+    ranked: Numbers = kernel.run(ranks, tuples=numbered).column("number").to_numpy()
+    return ranked
 
 
 def group_slots(tuples: pa.Table, by: Sequence[str]) -> Numbers:
@@ -137,29 +131,3 @@ def parted(tuples: pa.Table, slots: Numbers) -> list[tuple[int, pa.Table]]:
     tuples, slots = tuples.take(pa.array(order)).combine_chunks(), slots[order]
     cuts = [0, *(np.flatnonzero(np.diff(slots)) + 1).tolist(), len(slots)]
     return [(int(slots[a]), tuples.slice(a, b - a)) for a, b in pairwise(cuts)]
-
-
-def group_keys(tuples: pa.Table, by: Sequence[str]) -> pa.Table:
-    """The columns that make a group; where there are none, one that is the same for all tuples."""
-    return tuples.select(by) if by else pa.table({ALL: pa.repeat(pa.scalar(0, pa.int8()), tuples.num_rows)})
-
-
-def number_groups(keys: pa.Table) -> tuple[Numbers, pa.Table]:
-    """The number of every row's group, and the groups, numbered from 0 in ascending order; NULLs come last.
-
-    >>> numbers, groups = number_groups(pa.table({"k": ["b", "a", None, "b"]}))
-    >>> numbers.tolist(), groups["k"].to_pylist()
-    ([1, 0, 2, 1], ['a', 'b', None])
-    """
-    found, index, inverse = np.unique(group_numbers(keys, keys.column_names), return_index=True, return_inverse=True)
-    groups = keys.take(pa.array(index))
-    if len(found) < 2:
-        return inverse.astype(np.int64), groups
-    # Names may differ in case only, which the kernel would not tell apart.
-    names = [f"k{i}" for i in range(keys.num_columns)]
-    rows = groups.rename_columns(names).append_column("row", pa.array(np.arange(len(found))))
-    ascending = kernel.run(f"SELECT row FROM rows ORDER BY {', '.join(f'{k} NULLS LAST' for k in names)}", rows=rows)
-    order = ascending.column("row").to_numpy()
-    rank = np.empty(len(found), np.int64)
-    rank[order] = np.arange(len(found))
-    return rank[inverse], groups.take(pa.array(order))

@@ -13,7 +13,8 @@ import penstock as pk
 from penstock.algebra.hidden import ARRIVED, SEQ
 from penstock.algebra.ticks import END
 from penstock.boxes.aggregate.buffered.box import BufferedAggregate
-from penstock.boxes.aggregate.buffered.workers import GATHER_CHUNKS, TUPLES, BufferedAggregateOp, BufferEntryOp
+from penstock.boxes.aggregate.buffered.workers import TUPLES, BufferedAggregateOp, BufferEntryOp
+from penstock.operators.state.chunks import GATHER_CHUNKS
 
 SCHEMA = {"ts": "int64", "k": "string", "v": "int64"}
 Row = tuple[int, str | None, int | None]

@@ -14,7 +14,8 @@ from penstock.algebra.ticks import END
 from penstock.boxes.aggregate import entry as subaggregate
 from penstock.boxes.aggregate.closing import PARTIAL, WHOLE
 from penstock.boxes.aggregate.entry import PANE, SubAggregateOp, merged, pane_numbers
-from penstock.boxes.aggregate.holder import GATHER_CHUNKS, MERGE_CHUNKS, MERGE_ROWS, AggregateOp, by_pane
+from penstock.boxes.aggregate.holder import MERGE_ROWS, AggregateOp
+from penstock.operators.state.chunks import GATHER_CHUNKS, MERGE_CHUNKS
 
 SCHEMA = {"ts": "int64", "k": "string", "v": "int64"}
 
@@ -199,9 +200,3 @@ def test_slots_of_windows_that_stay_open_are_not_read() -> None:
 )
 def test_panes_are_numbered_by_the_floor(ticks: list[int], pane: int, panes: list[int]) -> None:
     assert pane_numbers(pa.chunked_array([pa.array(ticks)]), pane).to_pylist() == panes
-
-
-def test_rows_are_parted_by_pane_in_their_order() -> None:
-    table = pa.table({PANE: [2, 1, 2, -1, 1], "v": [1, 2, 3, 4, 5]})
-    assert [(pane, rows["v"].to_pylist()) for pane, rows in by_pane(table)] == [(-1, [4]), (1, [2, 5]), (2, [1, 3])]
-    assert by_pane(table.slice(0, 0)) == []

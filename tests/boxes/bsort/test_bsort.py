@@ -11,7 +11,7 @@ from penstock.algebra.hidden import ARRIVED, ENDED, SEQ
 from penstock.algebra.ticks import BEGINNING, END
 from penstock.boxes.bsort.holder import AT_THE_END, TUPLES, BSortOp
 from penstock.operators.forward import ForwardOp
-from penstock.operators.state.ledger import Ledger
+from penstock.operators.state.lowest_ticks import LowestTicks
 
 SCHEMA = {"ts": "int64", "k": "string", "v": "int64"}
 COLUMNS = frozenset(SCHEMA)
@@ -145,15 +145,15 @@ def test_groups_that_are_not_met_are_neither_read_nor_rewritten() -> None:
 
 
 def test_the_ledger_is_no_row_and_survives() -> None:
-    slots, ledger = MemorySlots(), Ledger()
+    slots, ledger = MemorySlots(), LowestTicks()
     ledger.note(5, pa.table({"ts": [4, 2]}), ["ts"])
     ledger.note(5, pa.table({"ts": [3]}), ["ts"], added=True)
     ledger.note(-3, pa.table({"ts": [9]}), ["ts"])
     ledger.save(slots)
     assert slots.rows() == 0
-    known = Ledger.load(slots)
+    known = LowestTicks.load(slots)
     assert known == ledger
     assert known.least("ts") == 2
     known.note(5, pa.table({"ts": pa.array([None], pa.int64())}), ["ts"])
     assert known.least("ts") == 9
-    assert Ledger.load(MemorySlots()).least("ts") == END
+    assert LowestTicks.load(MemorySlots()).least("ts") == END

@@ -16,7 +16,8 @@ from penstock.algebra.ticks import BEGINNING, END
 from penstock.boxes.bsort.holder import TUPLES
 from penstock.boxes.cleanse.holder import CleanseOp
 from penstock.operators.forward import ForwardOp
-from penstock.operators.state.slots_by_time import MERGE_CHUNKS, MOST_SEGMENTS, SlotsByTime
+from penstock.operators.state.chunks import MERGE_CHUNKS
+from penstock.operators.state.slots_by_time import MOST_SEGMENTS, SlotsByTime
 
 SCHEMA = {"ts": "int64", "k": "string"}
 Row = tuple[int, str | None]

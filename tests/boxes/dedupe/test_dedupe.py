@@ -12,7 +12,7 @@ from penstock.algebra.hidden import ARRIVED, ENDED, SEQ
 from penstock.algebra.ticks import BEGINNING, END
 from penstock.boxes.dedupe import workers as module
 from penstock.boxes.dedupe.workers import KEYS, DedupeEntryOp, DedupeOp
-from penstock.operators.state.slots_by_time import MERGE_CHUNKS
+from penstock.operators.state.chunks import MERGE_CHUNKS
 
 SCHEMA = {"ts": "int64", "k": "string", "v": "double"}
 Row = tuple[int, str | None, float | None]

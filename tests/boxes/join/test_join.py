@@ -18,7 +18,8 @@ from penstock.boxes.join.box import SEGMENT
 from penstock.boxes.join.entry import JoinEntryOp
 from penstock.boxes.join.held_side import MET, TUPLES
 from penstock.boxes.join.holder import JoinOp
-from penstock.operators.state.segments import MERGE_CHUNKS, MOST_SEGMENTS
+from penstock.operators.state.chunks import MERGE_CHUNKS
+from penstock.operators.state.segments import MOST_SEGMENTS
 
 SCHEMA = {"ts": "int64", "k": "string"}
 

@@ -10,8 +10,7 @@ import pytest
 from tests.operators.scripted import MemorySlots
 
 from penstock.algebra.ticks import BEGINNING, END
-from penstock.boxes.resample.frontier import FrontierStore, at_place, unknown
-from penstock.operators.groups import group_keys, number_groups
+from penstock.boxes.resample.frontier import FrontierStore, at_place, group_keys, number_groups, unknown
 
 
 def frontier(values: list[int], slack: int) -> int:

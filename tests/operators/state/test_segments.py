@@ -8,7 +8,8 @@ import pytest
 from tests.operators.scripted import MemorySlots
 
 from penstock.algebra.ticks import BEGINNING, END
-from penstock.operators.state.segments import MERGE_CHUNKS, MOST_SEGMENTS, SIDES, Segment, Segments
+from penstock.operators.state.chunks import MERGE_CHUNKS
+from penstock.operators.state.segments import MOST_SEGMENTS, SIDES, Segment, Segments
 
 
 def store(side: int = 0, slots: MemorySlots | None = None) -> tuple[Segments, MemorySlots]:

@@ -7,7 +7,6 @@ passes the end of a window, its panes are merged, its results leave once, and pa
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
@@ -24,15 +23,12 @@ from penstock.boxes.aggregate.entry import PANE, merged
 from penstock.boxes.aggregate.group_windows import Windows
 from penstock.boxes.aggregate.python_calls import Calls
 from penstock.operators.arrival import in_arrival_order
-from penstock.operators.groups import number
+from penstock.operators.groups import number, parted
 from penstock.operators.protocol import Departures, Holder, Slots
+from penstock.operators.state.chunks import GATHER_CHUNKS, MERGE_CHUNKS, add_chunk
 
-MERGE_CHUNKS = 8
-"""Chunks that a pane gathers before they are merged into one: bounds the state without rewriting it every batch."""
 MERGE_ROWS = 1024
 """Rows that are not worth merging before there are that many chunks."""
-GATHER_CHUNKS = 64
-"""The same for values and tuples of which merging makes no fewer: there it only saves opening many small chunks."""
 
 
 class AggregateOp(Holder):
@@ -179,36 +175,19 @@ class AggregateOp(Holder):
         """Add what arrived to the slots of its panes."""
         distinct = {held.name for held in self._box.aggregation.held if held.distinct}
         for part, tuples in arrived.items():
-            most = MERGE_CHUNKS if part == PARTIAL or part in distinct else GATHER_CHUNKS
-            for pane, chunk in by_pane(tuples):
-                full = self._slots.count(pane, part) + 1 >= most
-                if not full and not (most == MERGE_CHUNKS and self._outgrown(pane, part, chunk.num_rows)):
-                    self._slots.append(pane, part, chunk)
-                    continue
-                whole = pa.concat_tables([*self._slots.chunks(pane, part), chunk])
-                if part == PARTIAL:
-                    whole = merged(self._box, whole)
-                elif part in distinct:
-                    whole = kernel.run("SELECT DISTINCT * FROM tuples", tuples=whole)
-                self._slots.replace(pane, part, whole.combine_chunks())
+            merge = self._merged if part == PARTIAL else _distinct if part in distinct else None
+            for pane, chunk in parted(tuples, tuples.column(PANE).to_numpy()):
+                outgrown = merge is not None and self._outgrown(pane, part, chunk.num_rows)
+                most = GATHER_CHUNKS if merge is None else MERGE_CHUNKS
+                add_chunk(self._slots, pane, part, chunk, most, merge=merge, at_once=outgrown)
+
+    def _merged(self, partials: pa.Table) -> pa.Table:
+        return merged(self._box, partials)
 
     def _outgrown(self, pane: int, part: str, fresh: int) -> bool:
         """Whether as much has come since the last merge as was merged: the state is a small multiple of the least."""
         held = [chunk.num_rows for chunk in self._slots.chunks(pane, part)]
         return bool(held) and sum(held[1:], fresh) >= max(held[0], MERGE_ROWS)
-
-
-def by_pane(tuples: pa.Table) -> list[tuple[int, pa.Table]]:
-    """The rows of each pane, panes ascending, rows in their order."""
-    if not tuples.num_rows:
-        return []
-    panes = tuples.column(PANE).to_numpy()
-    if panes[0] == panes[-1] and (panes == panes[0]).all():
-        return [(int(panes[0]), tuples)]
-    order = np.argsort(panes, kind="stable")
-    tuples, panes = tuples.take(pa.array(order)), panes[order]
-    cuts = [0, *(np.flatnonzero(np.diff(panes)) + 1).tolist(), len(panes)]
-    return [(int(panes[a]), tuples.slice(a, b - a)) for a, b in pairwise(cuts)]
 
 
 def _floor_division(dividend: str, divisor: int) -> str:
@@ -225,3 +204,7 @@ def _together(arrived: pa.ChunkedArray) -> int | None:
     """When all rows arrived, if they arrived together."""
     bounds = pc.min_max(arrived)
     return bounds["min"].as_py() if bounds["min"] == bounds["max"] else None
+
+
+def _distinct(values: pa.Table) -> pa.Table:
+    return kernel.run("SELECT DISTINCT * FROM tuples", tuples=values)

@@ -11,7 +11,6 @@ Of every pane the smallest and largest v of its rows are noted, so that panes in
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 
@@ -28,9 +27,7 @@ from penstock.boxes.aggregate.entry import PANE
 from penstock.boxes.aggregate.holder import AggregateOp
 from penstock.operators.arrays import Mask, Numbers
 from penstock.operators.protocol import Departures, Slots
-
-_LEDGER = BEGINNING
-"""The slot of the ledger: the number of no pane."""
+from penstock.operators.state.ledger import Ledger
 
 
 @dataclass(frozen=True)
@@ -55,23 +52,22 @@ class Reached:
 
 
 @dataclass
-class Ledger:
-    """Kept as the metadata of an empty chunk, so it is no row of the state."""
+class PaneValues:
+    """What is noted of the panes."""
 
     reached: Reached = Reached()
     panes: dict[int, tuple[int, int]] = field(default_factory=dict)
     """The smallest and the largest value in each pane that holds anything."""
 
     @staticmethod
-    def load(slots: Slots) -> Ledger:
-        for chunk in slots.chunks(_LEDGER, "ledger"):
-            known = json.loads(chunk.schema.metadata[b"ledger"])
-            return Ledger(Reached(**known["reached"]), {int(p): (a, b) for p, (a, b) in known["panes"].items()})
-        return Ledger()
+    def load(slots: Slots) -> PaneValues:
+        known = Ledger(slots).read()
+        if known is None:
+            return PaneValues()
+        return PaneValues(Reached(**known["reached"]), {int(p): (a, b) for p, (a, b) in known["panes"].items()})
 
     def save(self, slots: Slots) -> None:
-        text = json.dumps({"reached": asdict(self.reached), "panes": self.panes})
-        slots.replace(_LEDGER, "ledger", pa.schema([], metadata={"ledger": text}).empty_table())
+        Ledger(slots).write(asdict(self))
 
     def add(self, panes: Numbers, values: Numbers) -> None:
         """Rows come to panes."""
@@ -90,7 +86,7 @@ class JointAggregateOp(AggregateOp):
     def __init__(self, box: Aggregate, slots: Slots, use: JointUse) -> None:
         super().__init__(box, slots)
         self._use = use
-        self._ledger = Ledger.load(slots)
+        self._ledger = PaneValues.load(slots)
 
     def punctuate(self, marks: Sequence[Marks], now: int) -> Departures:
         before = self._ledger.reached

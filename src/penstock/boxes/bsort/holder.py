@@ -22,7 +22,7 @@ from penstock.operators.arrival import in_arrival_order
 from penstock.operators.bounded_sort import bounded_sort, places
 from penstock.operators.groups import group_numbers, group_slots, parted
 from penstock.operators.protocol import Departures, Holder, Slots
-from penstock.operators.state.ledger import Ledger
+from penstock.operators.state.lowest_ticks import LowestTicks
 
 TUPLES: Final = "tuples"
 AT_THE_END: Final = 2**62
@@ -39,7 +39,7 @@ class BSortOp(Holder):
         self._attributes = box.inputs[0].progressing
         self._columns = [name for name in box.schema(0).names if name in needed[0]]
         self._arrived: list[pa.Table] = []
-        self._ledger = Ledger.load(slots)
+        self._ledger = LowestTicks.load(slots)
         self.released = 0
 
     def receive(self, part: str, tuples: pa.Table) -> None:

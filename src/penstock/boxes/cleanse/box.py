@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, ClassVar
 
 import pyarrow as pa
 
-from penstock.algebra.box import Marks, Port, Stateful
+from penstock.algebra.box import Marks, Stateful
 from penstock.algebra.hidden import ENDED, SEQ, end_of, visible
-from penstock.errors import QueryError
+from penstock.boxes.checks import refuse_different
 
 if TYPE_CHECKING:
     from penstock.operators.protocol import Entry, Holder, Slots
@@ -88,24 +88,7 @@ class Merge(Cleanse):
     page: ClassVar[str] = "boxes/cleanse.md"
 
     def __post_init__(self) -> None:
-        refuse_different(self.inputs)
+        refuse_different(self.inputs, "merge")
 
     def describe(self) -> str:
         return f"{' + '.join(i.name for i in self.inputs)} {super().describe()}"
-
-
-def refuse_different(inputs: Sequence[Port]) -> None:
-    """Streams that are to be merged must have the same attributes, in any order."""
-    first = inputs[0]
-    for other in inputs[1:]:
-        if set(other.schema) != set(first.schema):
-            raise QueryError(
-                "the inputs of a merge differ in their schemas",
-                expected=f"{_columns(first.schema)} (of '{first.name}')",
-                found=f"{_columns(other.schema)} (of '{other.name}')",
-                hint="give the streams the same attributes and types with map()",
-            )
-
-
-def _columns(schema: pa.Schema) -> str:
-    return ", ".join(f"{f.name} {f.type}" for f in schema)

@@ -22,8 +22,9 @@ from penstock.operators.arrays import Mask, Numbers
 from penstock.operators.arrival import in_arrival_order
 from penstock.operators.groups import parted
 from penstock.operators.protocol import Departures, Holder, Slots
-from penstock.operators.state.ledger import Ledger
-from penstock.operators.state.slots_by_time import MERGE_CHUNKS, SlotsByTime
+from penstock.operators.state.chunks import add_chunk
+from penstock.operators.state.lowest_ticks import LowestTicks
+from penstock.operators.state.slots_by_time import SlotsByTime
 
 TUPLES: Final = "tuples"
 ARRIVAL: Final = "#arrival"
@@ -42,7 +43,7 @@ class CleanseOp(Holder):
         self._columns = [name for name in box.schema(0).names if name in needed[0]]
         self._others = box.shared[1:]
         self._arrived: dict[int, list[pa.Table]] = {}
-        self._ledger = Ledger.load(slots)
+        self._ledger = LowestTicks.load(slots)
         self.released = 0
 
     def receive(self, part: str, tuples: pa.Table) -> None:
@@ -108,12 +109,7 @@ class CleanseOp(Holder):
 
     def _keep(self, tuples: pa.Table) -> None:
         for slot, own in parted(tuples, self._segments.slots_of(self._ticks(tuples))):
-            if self._slots.count(slot, TUPLES) + 1 < MERGE_CHUNKS:
-                self._slots.append(slot, TUPLES, own)
-            else:
-                self._slots.replace(
-                    slot, TUPLES, pa.concat_tables([*self._slots.chunks(slot, TUPLES), own]).combine_chunks()
-                )
+            add_chunk(self._slots, slot, TUPLES, own)
             self._ledger.note(slot, own, self._box.shared, added=True)
 
     def _sorted(self, due: list[pa.Table]) -> pa.Table | None:

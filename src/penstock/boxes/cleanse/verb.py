@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from penstock.boxes.checks import order_keys
-from penstock.boxes.cleanse.box import Cleanse, Merge, refuse_different
+from penstock.boxes.checks import order_keys, refuse_different
+from penstock.boxes.cleanse.box import Cleanse, Merge
 from penstock.boxes.times import only_progressing, require_time
 from penstock.errors import QueryError
 
@@ -40,7 +40,7 @@ def merge(*streams: Stream, on: str | None = None, name: str | None = None) -> S
         if any(s._builder is not builder for s in streams):
             raise QueryError("the streams of a merge belong to different networks")
         ports = tuple(s._port for s in streams)
-        refuse_different(ports)
+        refuse_different(ports, "merge")
         attribute = on if on is not None else only_progressing(streams, "to merge on")
         require_time(streams[0], attribute)
         for stream in streams:

@@ -23,7 +23,8 @@ from penstock.operators.arrays import Mask, Numbers
 from penstock.operators.arrival import in_arrival_order
 from penstock.operators.groups import parted
 from penstock.operators.protocol import Departures, Holder, Slots
-from penstock.operators.state.slots_by_time import LEVELS, MERGE_CHUNKS, SlotsByTime
+from penstock.operators.state.chunks import add_chunk
+from penstock.operators.state.slots_by_time import LEVELS, SlotsByTime
 
 KEYS: Final = "keys"
 ROW: Final = "#row"
@@ -94,11 +95,7 @@ class DedupeOp(Holder):
         self.released += int(passed.sum())
         waiting = keys if not passed.any() else keys.filter(pa.array(~passed))
         for slot, own in parted(waiting, self._segments.slots_of(self._ticks(waiting))):
-            if self._slots.count(slot, KEYS) + 1 < MERGE_CHUNKS:
-                self._slots.append(slot, KEYS, own)
-            else:
-                chunks = [*self._slots.chunks(slot, KEYS), own]
-                self._slots.replace(slot, KEYS, pa.concat_tables(chunks).combine_chunks())
+            add_chunk(self._slots, slot, KEYS, own)
 
     def _purge(self, mark: int) -> None:
         for slot in self._slots.numbers():

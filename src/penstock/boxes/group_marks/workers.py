@@ -10,7 +10,6 @@ a clock that is slow holds nobody back but itself.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 
@@ -27,12 +26,11 @@ from penstock.errors import WorldError
 from penstock.operators.arrays import Mask, Numbers, bounds, shifted
 from penstock.operators.groups import group_slots, number, parted
 from penstock.operators.protocol import Departures, Holder, Slots
+from penstock.operators.state.ledger import Ledger
 
 TUPLES = "tuples"
 MARKS = "marks"
 VALUE = "#value"
-_LEDGER = BEGINNING
-"""The slot of the ledger: the number of no other."""
 
 
 class GroupMarksEntry:
@@ -64,8 +62,8 @@ class GroupMarksEntry:
 
 
 @dataclass
-class Ledger:
-    """Kept as the metadata of an empty chunk, so it is no row of the state."""
+class Stated:
+    """What is noted of the marks."""
 
     stated: int = BEGINNING
     """The mark of the stream."""
@@ -73,15 +71,12 @@ class Ledger:
     """The smallest mark in each slot of groups."""
 
     @staticmethod
-    def load(slots: Slots) -> Ledger:
-        for chunk in slots.chunks(_LEDGER, "ledger"):
-            known = json.loads(chunk.schema.metadata[b"ledger"])
-            return Ledger(known["stated"], {int(slot): mark for slot, mark in known["least"].items()})
-        return Ledger()
+    def load(slots: Slots) -> Stated:
+        known = Ledger(slots).read()
+        return Stated() if known is None else Stated(known["stated"], {int(s): m for s, m in known["least"].items()})
 
     def save(self, slots: Slots) -> None:
-        text = json.dumps(asdict(self))
-        slots.replace(_LEDGER, "ledger", pa.schema([], metadata={"ledger": text}).empty_table())
+        Ledger(slots).write(asdict(self))
 
 
 class GroupMarksOp(Holder):
@@ -92,7 +87,7 @@ class GroupMarksOp(Holder):
         self._slots = slots
         self._asked = bool(needed[GroupMarks.MARKS])
         """Whether anybody takes the marks of groups."""
-        self._ledger = Ledger.load(slots)
+        self._ledger = Stated.load(slots)
         self._arrived: dict[str, list[pa.Table]] = {TUPLES: [], GroupMarks.LARGEST: []}
         self.released = 0
 
@@ -107,7 +102,7 @@ class GroupMarksOp(Holder):
         if has_ended(marks[0]):
             for slot in self._slots.numbers():
                 self._slots.drop(slot)
-            self._ledger = Ledger(END)
+            self._ledger = Stated(END)
         elif stands > ledger.stated or self._arrived[GroupMarks.LARGEST]:
             ledger.stated = stands
             ledger.save(self._slots)

@@ -22,7 +22,8 @@ from penstock.algebra.ticks import BEGINNING, END
 from penstock.boxes.join.box import ONE_SIDED, SEGMENT, Join
 from penstock.operators.arrays import Mask, Numbers, shifted, ticks_of
 from penstock.operators.protocol import Slots
-from penstock.operators.state.segments import MERGE_CHUNKS, MOST_SEGMENTS, PIECES, SIDES, Segment
+from penstock.operators.state.chunks import add_chunk
+from penstock.operators.state.segments import MOST_SEGMENTS, PIECES, SIDES, Segment
 
 TUPLES: Final = "tuples"
 MET: Final = "met"
@@ -183,10 +184,7 @@ class HeldSide:
         if met.any() and not self._once:
             before = sum(c.num_rows for c in self._chunks(segment))
             self._note(segment, np.append(self._met(segment, before), met))
-        if self._slots.count(slot, TUPLES) + 1 < MERGE_CHUNKS:
-            self._slots.append(slot, TUPLES, tuples)
-        else:
-            self._slots.replace(slot, TUPLES, pa.concat_tables([*self._chunks(segment), tuples]).combine_chunks())
+        add_chunk(self._slots, slot, TUPLES, tuples)
 
     def _rewrite(self, segment: Segment, tuples: pa.Table, met: Mask, keep: Mask) -> None:
         if not keep.any():

@@ -7,7 +7,6 @@ already. Any stream that moves can move any group, so a batch with news reads al
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -21,12 +20,11 @@ from penstock.boxes.least_marks.box import LeastMarks
 from penstock.operators.arrays import Numbers, bounds, shifted
 from penstock.operators.groups import group_slots, number, parted
 from penstock.operators.protocol import Departures, Holder, Slots
+from penstock.operators.state.ledger import LEDGER_SLOT, Ledger
 
 MARKS = "marks"
 BRANCH = "#branch"
 VALUE = "#value"
-_LEDGER = BEGINNING
-"""The slot of what the streams had reached: the number of no other."""
 
 
 class ProgressOp:
@@ -66,6 +64,8 @@ class LeastMarksOp(Holder):
         self._slots = slots
         fields = [box.marks.field(name) for name in box.groups]
         self._schema = pa.schema([*fields, pa.field(VALUE, pa.int64()), pa.field(BRANCH, pa.int64())])
+        self._ledger = Ledger(slots, part=MARKS, key="reached")
+        """What the streams had reached."""
         self._before = self._known()
         self._arrived: list[pa.Table] = []
 
@@ -85,7 +85,7 @@ class LeastMarksOp(Holder):
             return
         if not said.num_rows and np.array_equal(before, after):
             return
-        slots = [slot for slot in self._slots.numbers() if slot != _LEDGER]
+        slots = [slot for slot in self._slots.numbers() if slot != LEDGER_SLOT]
         chunks = [chunk for slot in slots for chunk in self._slots.chunks(slot, MARKS)]
         stored = pa.concat_tables([self._schema.empty_table(), *chunks])
         groups, places = number([stored, said], list(self._box.groups))
@@ -120,8 +120,7 @@ class LeastMarksOp(Holder):
                 self._slots.drop(slot)
             elif slot in said or held[slot].num_rows != sum(c.num_rows for c in self._slots.chunks(slot, MARKS)):
                 self._slots.replace(slot, MARKS, held[slot])
-        text = json.dumps(after.tolist())
-        self._slots.replace(_LEDGER, MARKS, pa.schema([], metadata={"reached": text}).empty_table())
+        self._ledger.write(after.tolist())
 
     def _marks(self, keys: pa.Table, marks: Numbers, now: int) -> pa.Table:
         low, high = bounds(self._box.on_type)
@@ -130,9 +129,8 @@ class LeastMarksOp(Holder):
         return rows.append_column(ARRIVED, pa.repeat(pa.scalar(now, pa.int64()), rows.num_rows))
 
     def _known(self) -> Numbers:
-        for chunk in self._slots.chunks(_LEDGER, MARKS):
-            return np.array(json.loads(chunk.schema.metadata[b"reached"]), np.int64)
-        return np.full(len(self._box.branches), BEGINNING, np.int64)
+        known = self._ledger.read()
+        return np.full(len(self._box.branches), BEGINNING, np.int64) if known is None else np.array(known, np.int64)
 
 
 def _learn(own: Numbers, marks: pa.Table, groups: Numbers) -> None:

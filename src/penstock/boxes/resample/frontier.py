@@ -14,15 +14,43 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
+from penstock.algebra.expressions import kernel
 from penstock.algebra.ticks import BEGINNING, END
 from penstock.operators.arrays import Mask, Numbers
 from penstock.operators.bounded_sort import bounded_sort, largest, late
-from penstock.operators.groups import GROUP_SLOTS, group_slots, number_groups, parted
+from penstock.operators.groups import GROUP_SLOTS, group_slots, number, parted
 from penstock.operators.protocol import Slots
+from penstock.operators.state.ledger import Ledger
 
+ALL: Final = "#all"
 VALUE: Final = "#value"
 LARGEST: Final = "largest"
-MARK: Final = b"mark"
+MARK: Final = "mark"
+
+
+def group_keys(tuples: pa.Table, by: Sequence[str]) -> pa.Table:
+    """The columns that make a group; where there are none, one that is the same for all tuples."""
+    return tuples.select(by) if by else pa.table({ALL: pa.repeat(pa.scalar(0, pa.int8()), tuples.num_rows)})
+
+
+def number_groups(keys: pa.Table) -> tuple[Numbers, pa.Table]:
+    """The number of every row's group, and the groups, numbered from 0 in ascending order; NULLs come last.
+
+    >>> numbers, groups = number_groups(pa.table({"k": ["b", "a", None, "b"]}))
+    >>> numbers.tolist(), groups["k"].to_pylist()
+    ([1, 0, 2, 1], ['a', 'b', None])
+    """
+    found, (numbers,) = number([keys], keys.column_names)
+    if found.count < 2:
+        return numbers, found.keys
+    # Names may differ in case only, which the kernel would not tell apart.
+    names = [f"k{i}" for i in range(keys.num_columns)]
+    rows = found.keys.rename_columns(names).append_column("row", pa.array(np.arange(found.count)))
+    ascending = kernel.run(f"SELECT row FROM rows ORDER BY {', '.join(f'{k} NULLS LAST' for k in names)}", rows=rows)
+    order = ascending.column("row").to_numpy()
+    rank = np.empty(found.count, np.int64)
+    rank[order] = np.arange(found.count)
+    return rank[numbers], found.keys.take(pa.array(order))
 
 
 @dataclass(frozen=True)
@@ -110,12 +138,12 @@ class FrontierStore:
         return replace(frontiers, mark=self._advance(mark)), late(groups, values, self._slack)[known:]
 
     def _advance(self, mark: int) -> int:
-        """The low-water mark of the batch before. It is kept as metadata of an empty chunk, so it is no row."""
-        slot = self._slot_of(GROUP_SLOTS)
-        before = max((int(c.schema.metadata[MARK]) for c in self._slots.chunks(slot, LARGEST)), default=BEGINNING)
+        """The low-water mark of the batch before."""
+        ledger = Ledger(self._slots, self._slot_of(GROUP_SLOTS), LARGEST, MARK)
+        known = ledger.read()
+        before = BEGINNING if known is None else int(known)
         if mark > before:
-            noted = pa.schema([], metadata={MARK: str(mark).encode()})
-            self._slots.replace(slot, LARGEST, noted.empty_table())
+            ledger.write(mark)
         return before
 
     def _keep(self, kept: pa.Table, by: Sequence[str], touched: Numbers, mark: int) -> None:

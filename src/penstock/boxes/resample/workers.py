@@ -18,12 +18,11 @@ from penstock.algebra.box import Marks
 from penstock.algebra.hidden import ARRIVED, SEQ, carried
 from penstock.algebra.ticks import BEGINNING, END, unfit
 from penstock.boxes.resample.box import LEFT, Resample
-from penstock.boxes.resample.frontier import Frontiers, FrontierStore, at_place, unknown
+from penstock.boxes.resample.frontier import Frontiers, FrontierStore, at_place, group_keys, unknown
 from penstock.boxes.resample.neighbours import Windows, earlier, horizon, later, reach
 from penstock.boxes.resample.ranges import over_ranges
 from penstock.operators.arrays import Mask, Numbers
 from penstock.operators.arrival import in_arrival_order
-from penstock.operators.groups import group_keys
 from penstock.operators.protocol import Departures, Holder, Slots
 from penstock.operators.state.segments import SIDES, Segments
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 from penstock.algebra.box import Marks, Stateless
 from penstock.algebra.joint_punctuation import joint_only
 from penstock.algebra.mark_ways import Branching, Together
-from penstock.errors import QueryError
+from penstock.boxes.checks import refuse_different
 
 if TYPE_CHECKING:
     from penstock.operators.protocol import Operator
@@ -26,16 +26,7 @@ class Union(Stateless):
     keeps_count: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        first = self.inputs[0]
-        for other in self.inputs[1:]:
-            if set(other.schema) != set(first.schema):
-                raise QueryError(
-                    "the inputs of a union differ in their schemas",
-                    box=self.name,
-                    expected=f"{_columns(first.schema)} (of '{first.name}')",
-                    found=f"{_columns(other.schema)} (of '{other.name}')",
-                    hint="give the streams the same attributes and types with map()",
-                )
+        refuse_different(self.inputs, "union", self.name)
 
     def schema(self, port: int) -> pa.Schema:
         return self.inputs[0].schema
@@ -71,7 +62,3 @@ class Union(Stateless):
 
     def describe(self) -> str:
         return " + ".join(i.name for i in self.inputs)
-
-
-def _columns(schema: pa.Schema) -> str:
-    return ", ".join(f"{f.name} {f.type}" for f in schema)

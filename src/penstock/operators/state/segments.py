@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Final
 
 import numpy as np
@@ -17,7 +16,9 @@ import pyarrow as pa
 
 from penstock.algebra.ticks import to_ticks
 from penstock.operators.arrays import Mask, Numbers
+from penstock.operators.groups import parted
 from penstock.operators.protocol import Slots
+from penstock.operators.state.chunks import add_chunk
 
 SIDES: Final = 3
 """Slot numbers are shared out among this many stores of one box."""
@@ -25,8 +26,6 @@ PIECES: Final = 8
 """Segments that the tuples of one batch are parted into, about."""
 MOST_SEGMENTS: Final = 64
 """Segments of a store before they are laid together."""
-MERGE_CHUNKS: Final = 8
-"""Chunks that a segment gathers before they are made one."""
 _LEVELS: Final = 65
 
 
@@ -118,17 +117,8 @@ class Segments:
         return list(self._slots.chunks(segment.slot(self._side), self._part))
 
     def _add(self, tuples: pa.Table, ticks: Numbers, level: int) -> None:
-        numbers = ticks >> level
-        order = np.argsort(numbers, kind="stable")
-        tuples, numbers = tuples.take(pa.array(order)).combine_chunks(), numbers[order]
-        cuts = [0, *(np.flatnonzero(np.diff(numbers)) + 1).tolist(), len(numbers)]
-        for a, b in pairwise(cuts):
-            slot, chunk = Segment(level, int(numbers[a])).slot(self._side), tuples.slice(a, b - a)
-            if self._slots.count(slot, self._part) + 1 < MERGE_CHUNKS:
-                self._slots.append(slot, self._part, chunk)
-            else:
-                whole = pa.concat_tables([*self._slots.chunks(slot, self._part), chunk])
-                self._slots.replace(slot, self._part, whole.combine_chunks())
+        for number, chunk in parted(tuples, ticks >> level):
+            add_chunk(self._slots, Segment(level, number).slot(self._side), self._part, chunk)
 
     def _lay_together(self, held: list[Segment]) -> None:
         whole = pa.concat_tables([chunk for segment in held for chunk in self._chunks(segment)])

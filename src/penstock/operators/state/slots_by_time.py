@@ -15,8 +15,6 @@ INTEGERS: Final = 1024
 MOST_SEGMENTS: Final = 64
 """Segments that one batch is spread over at most: where its ticks reach further, its segments are longer."""
 LEVELS: Final = 64
-MERGE_CHUNKS: Final = 8
-"""Chunks that a segment gathers before they are copied into one."""
 
 
 class SlotsByTime:

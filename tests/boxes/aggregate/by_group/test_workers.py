@@ -11,7 +11,7 @@ from tests.operators.scripted import MemorySlots, box_of, source, stamped
 import penstock as pk
 from penstock.algebra.hidden import ARRIVED, ENDED, SEQ
 from penstock.algebra.ticks import BEGINNING, END
-from penstock.boxes.aggregate.by_group.group_state import GATHER_CHUNKS
+from penstock.operators.state.chunks import GATHER_CHUNKS
 from penstock.plan.compile import compile_network
 
 SCHEMA = {"ts": "int64", "k": "string", "v": "int64"}

@@ -21,10 +21,9 @@ from penstock.operators.arrays import Numbers
 from penstock.operators.arrival import in_arrival_order
 from penstock.operators.groups import parted
 from penstock.operators.protocol import Departures, Holder, Slots
+from penstock.operators.state.chunks import GATHER_CHUNKS, add_chunk
 
 TUPLES = "tuples"
-GATHER_CHUNKS = 64
-"""Chunks that a slot gathers before they are copied into one: it saves opening many small ones."""
 
 
 class BufferEntryOp:
@@ -96,11 +95,7 @@ class BufferedAggregateOp(Holder):
         tuples = in_arrival_order(arrived) if SEQ in arrived[0].column_names else pa.concat_tables(arrived)
         windows: Numbers = np.floor_divide(to_ticks(tuples.column(self._box.on)).to_numpy(), self._box.window.advance)
         for slot, own in parted(tuples, windows):
-            if self._slots.count(slot, TUPLES) + 1 < GATHER_CHUNKS:
-                self._slots.append(slot, TUPLES, own)
-            else:
-                whole = pa.concat_tables([*self._slots.chunks(slot, TUPLES), own])
-                self._slots.replace(slot, TUPLES, whole.combine_chunks())
+            add_chunk(self._slots, slot, TUPLES, own, GATHER_CHUNKS)
 
     def _within(self, last: int) -> pa.Table | None:
         """The tuples of all windows up to the last that closes; those of closed ones are gone already."""

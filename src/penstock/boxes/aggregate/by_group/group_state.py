@@ -6,10 +6,8 @@ knows the earliest of it, and is all that is read of the others.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Final
 
 import numpy as np
 import pyarrow as pa
@@ -18,11 +16,8 @@ from penstock.algebra.ticks import BEGINNING, END
 from penstock.operators.arrays import Numbers
 from penstock.operators.groups import GROUP_SLOTS, group_slots, parted
 from penstock.operators.protocol import Slots
-
-_LEDGER: Final = BEGINNING
-"""The slot of the ledger: the number of no other."""
-GATHER_CHUNKS: Final = 64
-"""Chunks that a part of a slot gathers before they are made one: that writes all of it again, and makes it no less."""
+from penstock.operators.state.chunks import GATHER_CHUNKS, add_chunk
+from penstock.operators.state.ledger import LEDGER_SLOT, Ledger
 
 
 @dataclass(frozen=True)
@@ -40,8 +35,8 @@ class Account:
 
 
 @dataclass
-class Ledger:
-    """Kept as the metadata of an empty chunk, so it is no row of the state."""
+class Accounts:
+    """What waits in all slots."""
 
     accounts: dict[int, Account] = field(default_factory=dict)
     reached: int = BEGINNING
@@ -50,16 +45,15 @@ class Ledger:
     """Its first value, where windows start there and it cannot move any more."""
 
     @staticmethod
-    def load(slots: Slots) -> Ledger:
-        for chunk in slots.chunks(_LEDGER, "ledger"):
-            known = json.loads(chunk.schema.metadata[b"ledger"])
-            accounts = {int(slot): Account(**account) for slot, account in known.pop("accounts").items()}
-            return Ledger(accounts, **known)
-        return Ledger()
+    def load(slots: Slots) -> Accounts:
+        known = Ledger(slots).read()
+        if known is None:
+            return Accounts()
+        accounts = {int(slot): Account(**account) for slot, account in known.pop("accounts").items()}
+        return Accounts(accounts, **known)
 
     def save(self, slots: Slots) -> None:
-        text = json.dumps(asdict(self))
-        slots.replace(_LEDGER, "ledger", pa.schema([], metadata={"ledger": text}).empty_table())
+        Ledger(slots).write(asdict(self))
 
 
 class GroupState:
@@ -68,14 +62,14 @@ class GroupState:
     def __init__(self, slots: Slots, keys: Sequence[str]) -> None:
         self._slots = slots
         self._keys = list(keys)
-        self.ledger = Ledger.load(slots)
+        self.ledger = Accounts.load(slots)
 
     def slots_of(self, tuples: pa.Table) -> Numbers:
         return group_slots(tuples, self._keys)
 
     def used(self) -> set[int]:
         """The slots that hold anything."""
-        return {slot for slot in self._slots.numbers() if slot != _LEDGER}
+        return {slot for slot in self._slots.numbers() if slot != LEDGER_SLOT}
 
     def read(self, part: str, slots: Sequence[int]) -> pa.Table | None:
         chunks = [chunk for slot in slots for chunk in self._slots.chunks(slot, part)]
@@ -93,11 +87,7 @@ class GroupState:
     def add(self, part: str, rows: pa.Table) -> None:
         """Let the slots of these rows hold them too."""
         for slot, own in parted(rows, self.slots_of(rows)) if rows.num_rows else ():
-            if self._slots.count(slot, part) + 1 < GATHER_CHUNKS:
-                self._slots.append(slot, part, own)
-            else:
-                whole = pa.concat_tables([*self._slots.chunks(slot, part), own])
-                self._slots.replace(slot, part, whole.combine_chunks())
+            add_chunk(self._slots, slot, part, own, GATHER_CHUNKS)
 
     def write_accounts(self, slots: Sequence[int], accounts: Mapping[int, Account]) -> None:
         """What waits in these slots now."""
@@ -112,7 +102,7 @@ class GroupState:
         """Let go of everything."""
         for slot in self._slots.numbers():
             self._slots.drop(slot)
-        self.ledger = Ledger()
+        self.ledger = Accounts()
 
 
 def least(values: Numbers, slots: Numbers) -> Numbers:
