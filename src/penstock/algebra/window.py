@@ -15,6 +15,7 @@ however many windows overlap there.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -65,6 +66,16 @@ class Window:
     def last_of_pane(self, pane: int) -> int:
         """The last window that contains pane number `pane`; below `first_of_pane` when it falls into a gap."""
         return (pane * self.pane) // self.advance
+
+    def still_open(self, panes: Iterable[int], lwm: int) -> list[tuple[int, int]]:
+        """For each pane that is in a window which a low-water mark leaves open: the first and the last of these.
+
+        >>> Window(3, 2).still_open([0, 2, 3], 3)
+        [(1, 1), (1, 1)]
+        """
+        first = None if lwm == BEGINNING else self.last_closed(lwm) + 1
+        spans = ((self.first_of_pane(pane), self.last_of_pane(pane)) for pane in panes)
+        return [(lo if first is None else max(lo, first), hi) for lo, hi in spans if first is None or hi >= first]
 
     def output_mark(self, lwm: int) -> int:
         """The low-water mark of window starts: the start of the first window that `lwm` leaves open.

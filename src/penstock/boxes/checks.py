@@ -39,18 +39,18 @@ def require_columns(names: Sequence[str], schema: pa.Schema) -> None:
             )
 
 
-def key_columns(by: Sequence[str] | str, schema: pa.Schema) -> tuple[str, ...]:
-    """The columns of a `by=` argument, each once and known."""
+def key_columns(by: Sequence[str] | str, schema: pa.Schema, argument: str = "by=") -> tuple[str, ...]:
+    """The columns of an argument that names groups, each once and known."""
     keys = (by,) if isinstance(by, str) else tuple(by)
     require_columns(keys, schema)
     repeated = {key for key in keys if keys.count(key) > 1}
     if repeated:
-        raise QueryError(f"'{min(repeated)}' is named twice in by=")
+        raise QueryError(f"'{min(repeated)}' is named twice in {argument}")
     for key in keys:
         # The kernel has intervals of months and days in its place, and those do not come back.
         if pa.types.is_duration(schema.field(key).type):
             raise QueryError(
-                f"'{key}' cannot be in by=, since it is a length of time",
+                f"'{key}' cannot be in {argument}, since it is a length of time",
                 found=f"{key} {schema.field(key).type}",
                 hint="give it as a number, such as microseconds in an int64",
             )

@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from penstock.algebra.ticks import BEGINNING, END, to_ticks
+from penstock.algebra.ticks import to_ticks
 
 Numbers = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
@@ -28,10 +28,13 @@ def shifted(ticks: Numbers, by: int) -> Numbers:
     return (np.minimum(ticks, ends.max - by) if by > 0 else np.maximum(ticks, ends.min - by)) + np.int64(by)
 
 
-def bounds(kind: pa.DataType) -> tuple[int, int]:
-    """The smallest and the largest tick that an attribute can say."""
-    if pa.types.is_unsigned_integer(kind):
-        return 0, min(2**kind.bit_width - 1, END)
-    if pa.types.is_integer(kind) or pa.types.is_date32(kind):
-        return -(2 ** (kind.bit_width - 1)), 2 ** (kind.bit_width - 1) - 1
-    return BEGINNING, END
+def ranged(first: Numbers, behind: Numbers) -> tuple[Numbers, Numbers]:
+    """Ranges spelled out: the place of the range, and a member of it.
+
+    >>> [found.tolist() for found in ranged(np.array([3, 5]), np.array([5, 6]))]
+    [[0, 0, 1], [3, 4, 5]]
+    """
+    lengths = np.maximum(behind - first, 0)
+    ranges = np.repeat(np.arange(len(first)), lengths)
+    begins = np.cumsum(lengths) - lengths
+    return ranges, np.arange(len(ranges)) + np.repeat(first - begins, lengths)

@@ -6,7 +6,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from penstock.boxes.aggregate.group_windows import NO_WINDOWS, Windows, keyed, places, ranged
+from penstock.boxes.aggregate.group_windows import NO_WINDOWS, Windows, keyed, places
+from penstock.operators.arrays import ranged
 from penstock.operators.groups import number
 
 

@@ -98,15 +98,3 @@ class Windows:
 
 
 NO_WINDOWS = Windows(_NONE, _NONE)
-
-
-def ranged(first: Numbers, behind: Numbers) -> tuple[Numbers, Numbers]:
-    """Ranges spelled out: the place of the range, and a member of it.
-
-    >>> [found.tolist() for found in ranged(np.array([3, 5]), np.array([5, 6]))]
-    [[0, 0, 1], [3, 4, 5]]
-    """
-    lengths = np.maximum(behind - first, 0)
-    ranges = np.repeat(np.arange(len(first)), lengths)
-    begins = np.cumsum(lengths) - lengths
-    return ranges, np.arange(len(ranges)) + np.repeat(first - begins, lengths)

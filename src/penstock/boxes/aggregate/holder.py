@@ -64,18 +64,14 @@ class AggregateOp(Holder):
         self._keep(arrived)
 
     def needs(self, marks: Sequence[Marks]) -> Sequence[tuple[int, str, int]]:
-        window, on, mark = self._box.window, self._box.on, marks[0][self._box.on]
-        spans = [(window.first_of_pane(p), window.last_of_pane(p)) for p in self._slots.numbers()]
-        closed = window.last_closed(mark) if mark != BEGINNING else None
-        still = [lo if closed is None else max(lo, closed + 1) for lo, hi in spans if closed is None or hi > closed]
-        return [(0, on, window.start_of(min(still)) + window.size)] if still else []
+        window, on = self._box.window, self._box.on
+        still = window.still_open(self._slots.numbers(), marks[0][on])
+        return [(0, on, window.start_of(min(first for first, _ in still)) + window.size)] if still else []
 
     def open_windows(self, marks: Sequence[Marks]) -> int:
         """How many windows hold tuples and wait for punctuation."""
-        window, panes, mark = self._box.window, self._slots.numbers(), marks[0][self._box.on]
-        closed = window.last_closed(mark) if mark != BEGINNING else None
-        spans = [(window.first_of_pane(p), window.last_of_pane(p)) for p in panes]
-        return len({w for lo, hi in spans for w in range(lo if closed is None else max(lo, closed + 1), hi + 1)})
+        still = self._box.window.still_open(self._slots.numbers(), marks[0][self._box.on])
+        return len({window for first, last in still for window in range(first, last + 1)})
 
     def _close(self, arrived: dict[str, pa.Table], first: int, last: int) -> pa.Table | None:
         """The results of the windows first..last that hold any tuple."""

@@ -20,10 +20,10 @@ from penstock.algebra.box import Marks
 from penstock.algebra.expressions import kernel
 from penstock.algebra.expressions.kernel import quote
 from penstock.algebra.hidden import ARRIVED, carried, has_ended
-from penstock.algebra.ticks import BEGINNING, END, from_ticks, tick_text, to_ticks
+from penstock.algebra.ticks import BEGINNING, END, bounds, from_ticks, tick_text, to_ticks
 from penstock.boxes.group_marks.box import GroupMarks
 from penstock.errors import WorldError
-from penstock.operators.arrays import Mask, Numbers, bounds, shifted
+from penstock.operators.arrays import Mask, Numbers, shifted
 from penstock.operators.groups import group_slots, number, parted
 from penstock.operators.protocol import Departures, Holder, Slots
 from penstock.operators.state.ledger import Ledger

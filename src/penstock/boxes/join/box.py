@@ -14,7 +14,7 @@ from penstock.algebra.expressions.pairing import Pairing
 from penstock.algebra.hidden import end_of
 from penstock.algebra.joint_punctuation import joint_mark
 from penstock.algebra.mark_ways import Branching, Together
-from penstock.algebra.ticks import BEGINNING, END, span_text
+from penstock.algebra.ticks import END, span_text, within
 from penstock.boxes.join.band import Band
 from penstock.errors import QueryError
 
@@ -119,10 +119,10 @@ class Join(Stateful):
             pairs = self.band.least_mark if self.stated == "min" else self.band.greatest_mark
             # A tuple that stays alone has its own time only.
             mark = min(pairs(left, right), *(own[side] for side in self.preserved), END)
-            return {self.added.name: _within(mark, self.added.type)} | end_of(marks)
+            return {self.added.name: within(mark, self.added.type)} | end_of(marks)
         stated = self.certain if self.stated == "pair" else (self.SIDES.index(self.stated),)
         found = {
-            name: _within(own[side], self.kind_of(side))
+            name: within(own[side], self.kind_of(side))
             for name, side, column in self.columns
             if column == self.on[side] and side in stated
         }
@@ -241,16 +241,6 @@ class Join(Stateful):
         until = _moved(left, self.band.after, self.kind_of(0)), _moved(right, self.band.before, self.kind_of(1))
         names = self.pairing.names
         return f"{names[0]} until {right} has passed {until[0]}, {names[1]} until {left} has passed {until[1]}"
-
-
-def _within(mark: int, kind: pa.DataType) -> int:
-    """A mark as a narrow attribute can say it: below its smallest value it says nothing."""
-    if mark in (BEGINNING, END) or not (pa.types.is_integer(kind) or pa.types.is_date32(kind)):
-        return mark
-    unsigned = pa.types.is_unsigned_integer(kind)
-    low = 0 if unsigned else -(2 ** (kind.bit_width - 1))
-    high = 2**kind.bit_width - 1 if unsigned else 2 ** (kind.bit_width - 1) - 1
-    return BEGINNING if mark < low else min(mark, high)
 
 
 def _moved(attribute: str, ticks: int, kind: pa.DataType) -> str:

@@ -15,9 +15,9 @@ import pyarrow.compute as pc
 
 from penstock.algebra.box import Marks
 from penstock.algebra.hidden import ARRIVED, end_of, has_ended
-from penstock.algebra.ticks import BEGINNING, END, from_ticks, to_ticks
+from penstock.algebra.ticks import BEGINNING, END, bounds, from_ticks, to_ticks
 from penstock.boxes.least_marks.box import LeastMarks
-from penstock.operators.arrays import Numbers, bounds, shifted
+from penstock.operators.arrays import Numbers, shifted
 from penstock.operators.groups import group_slots, number, parted
 from penstock.operators.protocol import Departures, Holder, Slots
 from penstock.operators.state.ledger import LEDGER_SLOT, Ledger

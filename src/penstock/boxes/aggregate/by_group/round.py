@@ -29,9 +29,9 @@ from penstock.boxes.aggregate.by_group.group_rows import GroupRows, Rows, keyed_
 from penstock.boxes.aggregate.by_group.group_state import Account, GroupState, least
 from penstock.boxes.aggregate.by_group.window_starts import OpenedStarts, PeriodicStarts, Starts, limits
 from penstock.boxes.aggregate.closing import PARTIAL, TICK, WHOLE, WINDOW, close_query, table_name
-from penstock.boxes.aggregate.group_windows import NO_WINDOWS, Windows, keyed, ranged
+from penstock.boxes.aggregate.group_windows import NO_WINDOWS, Windows, keyed
 from penstock.boxes.aggregate.python_calls import Calls
-from penstock.operators.arrays import Mask, Numbers
+from penstock.operators.arrays import Mask, Numbers, ranged
 from penstock.operators.groups import GROUP_SLOTS, number
 
 OPENINGS = "openings"

@@ -12,8 +12,8 @@ import numpy as np
 
 from penstock.algebra.ticks import BEGINNING, END
 from penstock.algebra.window import Window
-from penstock.boxes.aggregate.group_windows import NO_WINDOWS, Windows, ranged
-from penstock.operators.arrays import Numbers
+from penstock.boxes.aggregate.group_windows import NO_WINDOWS, Windows
+from penstock.operators.arrays import Numbers, ranged
 
 
 class Starts(ABC):
