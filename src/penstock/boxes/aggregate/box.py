@@ -16,7 +16,7 @@ from penstock.algebra.joint_punctuation import JointUse, joint_use
 from penstock.algebra.order import ARRIVAL
 from penstock.algebra.ticks import span_text
 from penstock.algebra.window import Window, start_field
-from penstock.boxes.aggregate.by_group.box import GroupwiseAggregate, Periodic
+from penstock.boxes.aggregate.by_group.box import ByMark, GroupwiseAggregate, Periodic
 from penstock.boxes.aggregate.low_level.box import LowLevel
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ class Aggregate(Stateful):
     def with_pace(self, marks: Port, groups: tuple[str, ...]) -> Stateful:
         inputs, windows = (*self.inputs, marks), Periodic(self.window)
         return GroupwiseAggregate(
-            self.name, inputs, self.aggregation, self.outputs, self.on, windows, self.by, paced=groups
+            self.name, inputs, self.aggregation, self.outputs, self.on, windows, self.by, ByMark(groups)
         )
 
     def order_before(self, slot: int, order: str) -> str:

@@ -16,7 +16,7 @@ from penstock.algebra.order import TUPLE_NUMBER, Order
 from penstock.algebra.ticks import Duration, duration_ns, duration_ticks
 from penstock.algebra.window import Window
 from penstock.boxes.aggregate.box import Aggregate
-from penstock.boxes.aggregate.by_group.box import GroupwiseAggregate, Opening, Periodic
+from penstock.boxes.aggregate.by_group.box import ByCount, ByMark, ByOrder, GroupwiseAggregate, Opening, Periodic
 from penstock.boxes.aggregate.descending import aggregate_down
 from penstock.boxes.aggregate.low_level.verb import smoothed, smoothing
 from penstock.boxes.checks import key_columns, refuse_hidden, require_columns, require_ticks
@@ -115,10 +115,9 @@ def aggregate(
                 found="assuming=, timeout=, origin='first', a predicate as advance=, or windows of tuples",
                 hint="leave flush= out: these windows are closed group by group, so their results are spread already",
             )
+        pace = ByCount(partial) if numbered else ByMark() if order is None else ByOrder(order)
         return builder._add(
-            GroupwiseAggregate(
-                label, (stream._port,), aggregation, texts, attribute, windows, keys, order, wait, partial
-            )
+            GroupwiseAggregate(label, (stream._port,), aggregation, texts, attribute, windows, keys, pace, wait)
         )
 
 

@@ -58,6 +58,42 @@ class Opening:
 
 
 @dataclass(frozen=True)
+class ByMark:
+    """A group has come as far as the low-water mark of the stream, or its own if that is further."""
+
+    groups: tuple[str, ...] = ()
+    """The columns of `by` whose groups have marks of their own: the second input brings them."""
+
+    def describe(self) -> list[str]:
+        return [f"each group of {', '.join(self.groups)} by its own mark"] if self.groups else []
+
+
+@dataclass(frozen=True)
+class ByOrder:
+    """A group has come as far as its order of arrival shows; who is further out of order is late."""
+
+    order: Order
+
+    def describe(self) -> list[str]:
+        return [self.order.describe()]
+
+
+@dataclass(frozen=True)
+class ByCount:
+    """Windows are on the numbers of tuples, and a group has come as far as it has tuples."""
+
+    partial: bool = False
+    """Whether windows that are not full leave at the end of the input."""
+
+    def describe(self) -> list[str]:
+        return ["partial windows too"] if self.partial else []
+
+
+Pace = ByMark | ByOrder | ByCount
+"""What tells how far a group has come."""
+
+
+@dataclass(frozen=True)
 class GroupwiseAggregate(Stateful):
     """SQuAl Aggregate with an order specification, a timeout, a predicate, tuple numbers or an origin (aurora.md
     5.2.2.2)."""
@@ -67,13 +103,9 @@ class GroupwiseAggregate(Stateful):
     on: str
     windows: Periodic | Opening
     by: tuple[str, ...] = ()
-    assuming: Order | None = None
+    pace: Pace = ByMark()
     timeout: int | None = None
     """In microseconds."""
-    partial: bool = False
-    """Whether windows of tuples that are not full leave at the end of the input."""
-    paced: tuple[str, ...] = ()
-    """The columns of `by` whose groups make progress of their own: the second input brings their low-water marks."""
 
     kind: ClassVar[str] = "aggregate"
     page: ClassVar[str] = "boxes/windows.md"
@@ -89,12 +121,21 @@ class GroupwiseAggregate(Stateful):
     @property
     def sets_aside(self) -> bool:
         """Whether tuples can come too late for the box, other than by violating punctuation."""
-        return self.assuming is not None or self.timeout is not None
+        return isinstance(self.pace, ByOrder) or self.timeout is not None
 
     @property
     def numbered(self) -> bool:
         """Whether windows are on tuple numbers, and not on a column that has their name."""
-        return self.on == TUPLE_NUMBER and TUPLE_NUMBER not in self.inputs[0].schema.names
+        return isinstance(self.pace, ByCount)
+
+    @property
+    def by_mark(self) -> bool:
+        """Whether low-water marks close its windows."""
+        return isinstance(self.pace, ByMark)
+
+    @property
+    def paced(self) -> tuple[str, ...]:
+        return self.pace.groups if isinstance(self.pace, ByMark) else ()
 
     @property
     def tuple_count(self) -> str:
@@ -119,8 +160,7 @@ class GroupwiseAggregate(Stateful):
 
     def keys(self, slot: int) -> tuple[str, ...]:
         # The frontier of a coarser group closes the windows of all its finer ones, so these stay together.
-        coarser = self.paced or (None if self.assuming is None else self.assuming.by)
-        return self.by if coarser is None else coarser
+        return self.pace.order.by if isinstance(self.pace, ByOrder) else self.paced or self.by
 
     def slot_of(self, part: str) -> int:
         return int(part == self.MARKS)
@@ -138,7 +178,7 @@ class GroupwiseAggregate(Stateful):
         ended = end_of(marks)
         if port == self.LATE:
             return ended
-        if self.numbered or self.assuming is not None:
+        if not self.by_mark:
             # A new group may begin with any value; and what is held is known to the holder alone.
             known = self.alone or (self.on in marks[0] and not self.numbered)
             return ({self.on: ended[ENDED]} if known else {}) | ended
@@ -156,7 +196,7 @@ class GroupwiseAggregate(Stateful):
 
     def required(self, port_columns: Sequence[frozenset[str]]) -> tuple[frozenset[str], ...]:
         used = {*self.by, *self.aggregation.columns}
-        used |= {SEQ} if self.numbered or self.assuming is not None or self.aggregation.called else set()
+        used |= {SEQ} if not self.by_mark or self.aggregation.called else set()
         used |= set(self.windows.predicate.columns) if isinstance(self.windows, Opening) else set()
         used = used - {TUPLE_NUMBER} if self.numbered else used | {self.on}
         tuples = frozenset(used).union(*port_columns[self.LATE :])
@@ -167,10 +207,10 @@ class GroupwiseAggregate(Stateful):
 
     @property
     def pace_by(self) -> tuple[str, tuple[str, ...]] | None:
-        return None if self.numbered or self.assuming is not None else (self.on, self.by)
+        return (self.on, self.by) if self.by_mark else None
 
     def with_pace(self, marks: Port, groups: tuple[str, ...]) -> Stateful:
-        return replace(self, inputs=(*self.inputs, marks), paced=groups)
+        return replace(self, inputs=(*self.inputs, marks), pace=ByMark(groups))
 
     def order_before(self, slot: int, order: str) -> str:
         return ARRIVAL if self.sets_aside else super().order_before(slot, order)
@@ -190,8 +230,7 @@ class GroupwiseAggregate(Stateful):
         parts = [f"{calls} on {self.on}", f"size {span_text(self.windows.size, self.on_type)}"]
         parts.append(self.windows.describe(self.on_type))
         by = f" by {', '.join(self.by)}" if self.by else ""
-        closed = [self.assuming.describe()] if self.assuming is not None else []
-        closed += [f"each group of {', '.join(self.paced)} by its own mark"] if self.paced else []
-        closed += [f"timeout {span_text(self.timeout, pa.timestamp('us'))}"] if self.timeout is not None else []
-        closed += ["partial windows too"] if self.partial else []
+        timeout = [] if self.timeout is None else [f"timeout {span_text(self.timeout, pa.timestamp('us'))}"]
+        # What a count says of windows that are not full comes last.
+        closed = [*timeout, *self.pace.describe()] if self.numbered else [*self.pace.describe(), *timeout]
         return ", ".join([*parts[:-1], parts[-1] + by, *closed])

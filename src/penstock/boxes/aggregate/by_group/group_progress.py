@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from penstock.algebra.order import Order
 from penstock.algebra.ticks import BEGINNING, END, to_ticks, unfit
 from penstock.boxes.aggregate.by_group.box import GroupwiseAggregate
 from penstock.boxes.aggregate.group_windows import places
@@ -105,10 +106,8 @@ class OrderProgress(GroupProgress):
 
     part: ClassVar[str] = "order"
 
-    def __init__(self, box: GroupwiseAggregate, groups: Groups, stored: pa.Table | None) -> None:
-        if box.assuming is None:
-            raise TypeError("a box without an order specification")
-        self._on, self._by, self._slack = box.on, box.assuming.by, box.assuming.slack
+    def __init__(self, box: GroupwiseAggregate, order: Order, groups: Groups, stored: pa.Table | None) -> None:
+        self._on, self._by, self._slack = box.on, order.by, order.slack
         fields = [box.inputs[0].schema.field(name) for name in self._by]
         stored = stored if stored is not None else pa.schema([*fields, pa.field(VALUE, pa.int64())]).empty_table()
         self._orders, (self._order_of, known) = number([groups.keys, stored], self._by)

@@ -16,7 +16,7 @@ from penstock.algebra.expressions import kernel
 from penstock.algebra.expressions.expression import mask
 from penstock.algebra.hidden import ARRIVED, SEQ
 from penstock.algebra.ticks import BEGINNING, END, from_ticks
-from penstock.boxes.aggregate.by_group.box import GroupwiseAggregate, Opening
+from penstock.boxes.aggregate.by_group.box import ByCount, ByMark, ByOrder, GroupwiseAggregate, Opening
 from penstock.boxes.aggregate.by_group.group_progress import (
     CountProgress,
     GroupProgress,
@@ -73,14 +73,17 @@ class Round:
     def _made_progress(
         self, counts: pa.Table | None, groups: Numbers, said: pa.Table | None, mark: int
     ) -> GroupProgress:
-        if self._box.numbered:
-            return CountProgress(self._groups, counts, groups)
-        if self._box.assuming is not None:
-            return OrderProgress(self._box, self._groups, self._state.read(OrderProgress.part, self._due))
-        if self._box.paced:
-            stored = self._state.read(MarkedProgress.part, self._due)
-            return MarkedProgress(self._box, self._groups, stored, said, mark)
-        return MarkProgress(self._box, self._groups, mark)
+        match self._box.pace:
+            case ByCount():
+                return CountProgress(self._groups, counts, groups)
+            case ByOrder(order):
+                stored = self._state.read(OrderProgress.part, self._due)
+                return OrderProgress(self._box, order, self._groups, stored)
+            case ByMark(()):
+                return MarkProgress(self._box, self._groups, mark)
+            case ByMark():
+                stored = self._state.read(MarkedProgress.part, self._due)
+                return MarkedProgress(self._box, self._groups, stored, said, mark)
 
     # Tuples come in.
 
@@ -119,7 +122,7 @@ class Round:
     def reach(self, mark: int, *, ended: bool) -> None:
         """Learn the low-water mark, and whether anything follows."""
         self.progress.reach(mark)
-        if ended and (self._box.partial or not self._box.numbered):
+        if ended and self._box.pace != ByCount(partial=False):
             self.progress.reached[:] = END
 
     def close(self) -> None:

@@ -135,7 +135,7 @@ class GroupwiseOp(Holder):
         return None if first == END else first + self._box.timeout + 1
 
     def needs(self, marks: Sequence[Marks]) -> Sequence[tuple[int, str, int]]:
-        if self._box.numbered or self._box.assuming is not None:
+        if not self._box.by_mark:
             return ()
         due = min((account.due for account in self._state.ledger.accounts.values()), default=END)
         return () if due == END else ((0, self._box.on, due),)
@@ -165,12 +165,11 @@ class GroupwiseOp(Holder):
         if ended:
             due = {slot for slot in self._slots.numbers() if slot != BEGINNING}
         else:
-            by_mark = self._box.assuming is None and not self._box.numbered
             wake = self._box.timeout
             due = {
                 slot
                 for slot, account in accounts.items()
-                if (by_mark and account.due <= mark) or (wake is not None and account.opened < now - wake)
+                if (self._box.by_mark and account.due <= mark) or (wake is not None and account.opened < now - wake)
             }
         for table in (tuples, said):
             due.update(np.unique(self._state.slots_of(table)).tolist() if table is not None else ())
