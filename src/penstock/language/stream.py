@@ -27,6 +27,7 @@ from penstock.boxes.map.verb import map_stream
 from penstock.boxes.resample.verb import resample
 from penstock.boxes.table_join.verb import join_table
 from penstock.boxes.times import downwards, only_progressing, refuse_downwards
+from penstock.boxes.top.verb import top
 from penstock.connectors.results import Results
 from penstock.connectors.tables import StaticTable
 from penstock.connectors.targets import Target
@@ -253,6 +254,30 @@ class Stream:
         stream are kept until the end of `other` if it does not.
         """
         return resample(self, other, outputs, on=on, size=size, by=by, assuming=assuming, name=name)
+
+    def top(
+        self,
+        n: int,
+        *,
+        by: str,
+        size: Duration,
+        on: str | None = None,
+        advance: Duration | None = None,
+        groups: Sequence[str] | str = (),
+        ascending: bool = False,
+        name: str | None = None,
+    ) -> Stream:
+        """The `n` tuples with the largest value of `by`, in the windows `[start, start + size)` of `on` and each group.
+
+        `by` is an SQL expression; with `ascending=True` the smallest are wanted. Of equal ones the tuple with the
+        smaller `on` comes first, then the one that arrived first. Tuples without a value come last in either case.
+
+        A result is a tuple as it was, behind the start of its window (`window`) and its place in it (`rank`, from 1).
+        Windows start at every multiple of `advance` (of `size` without it); results leave once, when the low-water
+        mark of the stream has reached the end of their window. `on` may be left out if the stream makes progress on
+        one attribute only. `groups` is one attribute or several. `name` names the box.
+        """
+        return top(self, n, by=by, size=size, on=on, advance=advance, groups=groups, ascending=ascending, name=name)
 
     def output(self, name: str, to: Target | None = None) -> Stream:
         """Let the stream leave the network under this name; without `to` its tuples are kept for reading."""
