@@ -19,7 +19,7 @@ import pytest
 import penstock.boxes
 from penstock.algebra.box import Box, Output, Stateful, Stateless
 from penstock.algebra.source import Source
-from penstock.language.cards import boxes as all_cards
+from penstock.language.box_list import boxes as all_cards
 
 ROOT = Path(__file__).resolve().parents[2]
 BASES = {Stateless, Stateful}

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from penstock.algebra.hidden import SEQ
 from penstock.algebra.ticks import BEGINNING, END
-from penstock.operators.arrival import in_arrival_order
+from penstock.operators.arrival_order import in_arrival_order
 from penstock.operators.bounded_sort import bounded_sort, largest, late
 from penstock.operators.groups import GROUP_SLOTS, group_numbers, group_slots, parted
 

@@ -13,7 +13,7 @@ from penstock.algebra.network import Network as FrozenNetwork
 from penstock.algebra.schema import SchemaLike, parse_schema, plain_schema
 from penstock.algebra.source import Source
 from penstock.algebra.ticks import can_progress
-from penstock.boxes.checks import key_columns, refuse_hidden, require_columns, require_name, require_ticks
+from penstock.boxes.requirements import key_columns, refuse_hidden, require_columns, require_name, require_ticks
 from penstock.connectors.base import Connector
 from penstock.errors import PenstockError, QueryError
 from penstock.language.stream import Stream

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from penstock.boxes.aggregate.box import Aggregate
-from penstock.boxes.cards import BY, NAME, Words
+from penstock.boxes.words import BY, NAME, Words
 
 CARDS: Final = (
     Words(

@@ -19,7 +19,7 @@ from penstock.boxes.aggregate.box import Aggregate
 from penstock.boxes.aggregate.by_group.box import ByCount, ByMark, ByOrder, GroupwiseAggregate, Opening, Periodic
 from penstock.boxes.aggregate.descending import aggregate_down
 from penstock.boxes.aggregate.low_level.verb import smoothed, smoothing
-from penstock.boxes.checks import key_columns, refuse_hidden, require_columns, require_ticks
+from penstock.boxes.requirements import key_columns, refuse_hidden, require_columns, require_ticks
 from penstock.boxes.times import decreases, refuse_downwards, require_time
 from penstock.errors import QueryError
 

@@ -15,7 +15,7 @@ from penstock.algebra.box import Marks
 from penstock.algebra.hidden import visible
 from penstock.algebra.ticks import END, to_ticks, unfit
 from penstock.boxes.assume.box import Assume
-from penstock.operators.arrival import in_arrival_order
+from penstock.operators.arrival_order import in_arrival_order
 from penstock.operators.bounded_sort import largest, late
 from penstock.operators.groups import GROUP_SLOTS, group_numbers, group_slots, parted
 from penstock.operators.protocol import Departures, Holder, Slots

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from penstock.algebra.order import Order
 from penstock.boxes.assume.box import Assume
-from penstock.boxes.checks import order_keys
+from penstock.boxes.requirements import order_keys
 from penstock.boxes.times import refuse_downwards
 from penstock.errors import QueryError
 

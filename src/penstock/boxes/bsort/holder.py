@@ -18,7 +18,7 @@ from penstock.algebra.hidden import ARRIVED, SEQ, end_of, has_ended
 from penstock.algebra.ticks import BEGINNING, END, to_ticks
 from penstock.boxes.bsort.box import BSort
 from penstock.operators.arrays import Numbers
-from penstock.operators.arrival import in_arrival_order
+from penstock.operators.arrival_order import in_arrival_order
 from penstock.operators.bounded_sort import bounded_sort, places
 from penstock.operators.groups import group_numbers, group_slots, parted
 from penstock.operators.protocol import Departures, Holder, Slots

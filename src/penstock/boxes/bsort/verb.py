@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from penstock.algebra.order import Order
 from penstock.boxes.bsort.box import BSort
-from penstock.boxes.checks import order_keys
+from penstock.boxes.requirements import order_keys
 from penstock.boxes.times import only_progressing, require_time
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from penstock.algebra.box import Marks, Stateful
 from penstock.algebra.hidden import ENDED, SEQ, end_of, visible
-from penstock.boxes.checks import refuse_different
+from penstock.boxes.requirements import refuse_different
 
 if TYPE_CHECKING:
     from penstock.operators.protocol import Entry, Holder, Slots

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from penstock.boxes.cards import NAME, Words
 from penstock.boxes.cleanse.box import Cleanse, Merge
 from penstock.boxes.cleanse.verb import merge
+from penstock.boxes.words import NAME, Words
 
 CARDS: Final = (
     Words(

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from penstock.boxes.checks import order_keys, refuse_different
 from penstock.boxes.cleanse.box import Cleanse, Merge
+from penstock.boxes.requirements import order_keys, refuse_different
 from penstock.boxes.times import only_progressing, require_time
 from penstock.errors import QueryError
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from penstock.boxes.checks import key_columns
 from penstock.boxes.dedupe.box import Dedupe
+from penstock.boxes.requirements import key_columns
 from penstock.boxes.times import only_progressing, refuse_downwards, require_time
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from penstock.algebra.hidden import carried
 from penstock.algebra.ticks import BEGINNING, END, to_ticks
 from penstock.boxes.dedupe.box import Dedupe
 from penstock.operators.arrays import Mask, Numbers
-from penstock.operators.arrival import in_arrival_order
+from penstock.operators.arrival_order import in_arrival_order
 from penstock.operators.groups import parted
 from penstock.operators.protocol import Departures, Holder, Slots
 from penstock.operators.state.chunks import add_chunk

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from penstock.boxes.cards import NAME, Words
 from penstock.boxes.filter.box import Filter
+from penstock.boxes.words import NAME, Words
 
 CARDS: Final = (
     Words(

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from penstock.algebra.expressions.expression import bind
-from penstock.boxes.checks import refuse_hidden
 from penstock.boxes.map.box import Map
+from penstock.boxes.requirements import refuse_hidden
 from penstock.errors import QueryError
 
 if TYPE_CHECKING:

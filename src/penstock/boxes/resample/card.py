@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from penstock.boxes.cards import BY, NAME, Words
 from penstock.boxes.resample.box import Resample
+from penstock.boxes.words import BY, NAME, Words
 
 CARDS: Final = (
     Words(

@@ -12,7 +12,7 @@ from penstock.algebra.expressions.decomposition import decompose
 from penstock.algebra.expressions.expression import parse, sql_of
 from penstock.algebra.order import Order
 from penstock.algebra.ticks import Duration, duration_ticks, tick_ns
-from penstock.boxes.checks import key_columns, refuse_hidden, require_ticks
+from penstock.boxes.requirements import key_columns, refuse_hidden, require_ticks
 from penstock.boxes.resample.box import LEFT, Resample
 from penstock.boxes.times import refuse_downwards, require_time
 from penstock.errors import QueryError

@@ -22,7 +22,7 @@ from penstock.boxes.resample.frontier import Frontiers, FrontierStore, at_place,
 from penstock.boxes.resample.neighbours import Windows, earlier, horizon, later, reach
 from penstock.boxes.resample.ranges import over_ranges
 from penstock.operators.arrays import Mask, Numbers
-from penstock.operators.arrival import in_arrival_order
+from penstock.operators.arrival_order import in_arrival_order
 from penstock.operators.protocol import Departures, Holder, Slots
 from penstock.operators.state.segments import SIDES, Segments
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final, cast
 
 from penstock.algebra.expressions.pairing import bind_pair
-from penstock.boxes.checks import refuse_hidden
+from penstock.boxes.requirements import refuse_hidden
 from penstock.boxes.table_join.box import How, TableJoin
 from penstock.connectors.tables import StaticTable
 from penstock.errors import QueryError

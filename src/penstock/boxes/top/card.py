@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from penstock.boxes.cards import BY, NAME, Words
 from penstock.boxes.top.box import Top
+from penstock.boxes.words import BY, NAME, Words
 
 CARDS: Final = (
     Words(

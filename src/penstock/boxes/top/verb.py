@@ -10,7 +10,7 @@ import pyarrow as pa
 from penstock.algebra.expressions.expression import bind
 from penstock.algebra.ticks import Duration, duration_ticks
 from penstock.algebra.window import Window
-from penstock.boxes.checks import key_columns
+from penstock.boxes.requirements import key_columns
 from penstock.boxes.times import only_progressing, require_time
 from penstock.boxes.top.box import RANK, WINDOW, Top
 from penstock.errors import QueryError

@@ -20,7 +20,7 @@ from penstock.algebra.hidden import ARRIVED, SEQ, carried
 from penstock.algebra.ticks import BEGINNING, END, from_ticks
 from penstock.boxes.top.box import RANK, WINDOW, Top
 from penstock.operators.arrays import Numbers, ranged, ticks_of
-from penstock.operators.arrival import in_arrival_order
+from penstock.operators.arrival_order import in_arrival_order
 from penstock.operators.groups import number, parted
 from penstock.operators.protocol import Departures, Holder, Slots
 from penstock.operators.state.chunks import add_chunk

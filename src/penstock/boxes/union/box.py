@@ -11,7 +11,7 @@ import pyarrow as pa
 from penstock.algebra.box import Marks, Stateless
 from penstock.algebra.joint_punctuation import joint_only
 from penstock.algebra.mark_ways import Branching, Together
-from penstock.boxes.checks import refuse_different
+from penstock.boxes.requirements import refuse_different
 
 if TYPE_CHECKING:
     from penstock.operators.protocol import Operator

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from penstock.boxes.cards import NAME, Words
 from penstock.boxes.union.box import Union
 from penstock.boxes.union.verb import union
+from penstock.boxes.words import NAME, Words
 
 CARDS: Final = (
     Words(

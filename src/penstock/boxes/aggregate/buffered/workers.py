@@ -18,7 +18,7 @@ from penstock.boxes.aggregate.buffered.box import BufferedAggregate
 from penstock.boxes.aggregate.entry import SubAggregateOp
 from penstock.boxes.aggregate.holder import AggregateOp
 from penstock.operators.arrays import Numbers
-from penstock.operators.arrival import in_arrival_order
+from penstock.operators.arrival_order import in_arrival_order
 from penstock.operators.groups import parted
 from penstock.operators.protocol import Departures, Holder, Slots
 from penstock.operators.state.chunks import GATHER_CHUNKS, add_chunk

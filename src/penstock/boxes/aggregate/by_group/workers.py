@@ -23,7 +23,7 @@ from penstock.boxes.aggregate.by_group.box import GroupwiseAggregate, Periodic
 from penstock.boxes.aggregate.by_group.group_progress import VALUE
 from penstock.boxes.aggregate.by_group.group_state import GroupState
 from penstock.boxes.aggregate.by_group.round import Round
-from penstock.operators.arrival import in_arrival_order
+from penstock.operators.arrival_order import in_arrival_order
 from penstock.operators.protocol import Departures, Holder, Slots
 
 TUPLES = "tuples"

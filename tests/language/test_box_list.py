@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import penstock as pk
-from penstock.language.cards import Card, boxes, card
+from penstock.language.box_list import Card, boxes, card
 from penstock.language.stream import Stream
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -17,7 +17,7 @@ from typing import Any, Final
 import penstock.boxes
 from penstock.algebra.box import Output
 from penstock.algebra.source import Source
-from penstock.boxes.cards import Words
+from penstock.boxes.words import Words
 from penstock.errors import InternalError, QueryError
 from penstock.language.builder import Builder
 from penstock.language.stream import Stream
