@@ -106,3 +106,17 @@ def test_an_in_order_plan_gives_the_same(case: Any, spec: dict[str, Any], train:
     found = net.run(engine="local", buckets=2, architecture="in-order")["out"]
     names = ["window", "rank", "ts", "v", *spec["groups"], "n"]
     assert counted(found, names) == counted(expected(rows, **spec), names)
+
+
+@settings(max_examples=15)
+@given(case=disordered(), spec=tops())
+def test_stepped_tuple_by_tuple_it_gives_the_same(case: Any, spec: dict[str, Any]) -> None:
+    rows, bound = case
+    net = pk.Network("net")
+    source = net.source("in", pk.memory(rows, schema=SCHEMA), progress=pk.delayed(bound))
+    options = {name: value for name, value in spec.items() if name != "n"}
+    source.top(spec["n"], by="v", **options).output("out")
+    stepper = net.stepper()
+    stepper.run(inputs=True)
+    names = ["window", "rank", "ts", "v", *spec["groups"], "n"]
+    assert counted(stepper.output("out"), names) == counted(expected(rows, **spec), names)

@@ -10,8 +10,8 @@ from tests.operators.scripted import MemorySlots, box_of, source, stamped
 
 from penstock.algebra.hidden import ARRIVED, ENDED, SEQ
 from penstock.algebra.ticks import BEGINNING, END
-from penstock.boxes.dedupe import workers as module
 from penstock.boxes.dedupe.workers import KEYS, DedupeEntryOp, DedupeOp
+from penstock.operators import gathering
 from penstock.operators.state.chunks import MERGE_CHUNKS
 
 SCHEMA = {"ts": "int64", "k": "string", "v": "double"}
@@ -93,7 +93,7 @@ def test_all_attributes_count_unless_some_are_named() -> None:
 
 
 def test_the_entry_removes_the_duplicates_of_its_own_tuples(monkeypatch: Any) -> None:
-    monkeypatch.setattr(module, "REDUCE_ROWS", 4)
+    monkeypatch.setattr(gathering, "REDUCE_ROWS", 4)
     entry = DedupeEntryOp(Bench(by="k").box, [frozenset({"v"})])
     for number in range(5):
         entry.process(0, train([(1, "a", float(number)), (number, "b", 0.0)], 10 * number))

@@ -10,8 +10,8 @@ from tests.operators.scripted import MemorySlots, box_of, source, stamped
 
 from penstock.algebra.hidden import ARRIVED, ENDED, SEQ
 from penstock.algebra.ticks import BEGINNING, END
-from penstock.boxes.top import workers
 from penstock.boxes.top.workers import TUPLES, TopEntryOp, TopOp
+from penstock.operators import gathering
 from penstock.operators.state.chunks import MERGE_CHUNKS
 
 SCHEMA = {"ts": "int64", "k": "string", "v": "int64"}
@@ -63,7 +63,7 @@ def test_an_entry_sends_no_more_than_can_be_among_the_best() -> None:
 
 
 def test_an_entry_reduces_what_it_has_gathered(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(workers, "REDUCE_ROWS", 3)
+    monkeypatch.setattr(gathering, "REDUCE_ROWS", 3)
     bench = Bench(n=1)
     entry = TopEntryOp(bench.box, bench.needed)
     for seq, value in enumerate([3, 1, 4, 1, 5, 9, 2, 6]):

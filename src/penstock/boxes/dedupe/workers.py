@@ -21,6 +21,7 @@ from penstock.algebra.ticks import BEGINNING, END, to_ticks
 from penstock.boxes.dedupe.box import Dedupe
 from penstock.operators.arrays import Mask, Numbers
 from penstock.operators.arrival_order import in_arrival_order
+from penstock.operators.gathering import Gathering
 from penstock.operators.groups import parted
 from penstock.operators.protocol import Departures, Holder, Slots
 from penstock.operators.state.chunks import add_chunk
@@ -28,33 +29,22 @@ from penstock.operators.state.slots_by_time import LEVELS, SlotsByTime
 
 KEYS: Final = "keys"
 ROW: Final = "#row"
-REDUCE_ROWS: Final = 4_194_304
-"""Tuples that an entry gathers before it removes the duplicates among them: bounds its memory."""
 
 
 class DedupeEntryOp:
     """Sends the first of the duplicates among its own tuples only."""
 
     def __init__(self, box: Dedupe, needed: Sequence[frozenset[str]]) -> None:
-        self._identity = box.identity
         (required,) = box.required(needed)
         self._columns = [name for name in box.schema(0).names if name in required]
-        self._gathered: list[pa.Table] = []
-        self._rows, self._enough = 0, REDUCE_ROWS
+        self._gathering = Gathering(lambda tuples: first_of_each(tuples, box.identity))
 
     def process(self, slot: int, tuples: pa.Table) -> None:
-        self._gathered.append(tuples.select([*self._columns, *carried(tuples)]))
-        self._rows += tuples.num_rows
-        if self._rows >= self._enough:
-            self._gathered = [first_of_each(in_arrival_order(self._gathered), self._identity)]
-            self._rows = self._gathered[0].num_rows
-            # Where there are few duplicates, looking for them again and again would take ever longer.
-            self._enough = max(REDUCE_ROWS, 2 * self._rows)
+        self._gathering.add(tuples.select([*self._columns, *carried(tuples)]))
 
     def flush(self) -> Iterator[tuple[str, pa.Table]]:
-        gathered, self._gathered = self._gathered, []
-        if gathered:
-            yield "0", first_of_each(in_arrival_order(gathered), self._identity)
+        if (tuples := self._gathering.take()) is not None:
+            yield "0", tuples
 
 
 class DedupeOp(Holder):

@@ -21,6 +21,7 @@ from penstock.algebra.ticks import BEGINNING, END, from_ticks
 from penstock.boxes.top.box import RANK, WINDOW, Top
 from penstock.operators.arrays import Numbers, ranged, ticks_of
 from penstock.operators.arrival_order import in_arrival_order
+from penstock.operators.gathering import Gathering
 from penstock.operators.groups import number, parted
 from penstock.operators.protocol import Departures, Holder, Slots
 from penstock.operators.state.chunks import add_chunk
@@ -28,8 +29,6 @@ from penstock.operators.state.chunks import add_chunk
 TUPLES: Final = "tuples"
 VALUE: Final = "#value"
 """The value that tuples are compared by."""
-REDUCE_ROWS: Final = 4_194_304
-"""Tuples that an entry gathers before it drops those that cannot be among the best: bounds its memory."""
 
 
 class TopEntryOp:
@@ -39,8 +38,7 @@ class TopEntryOp:
         self._box = box
         (required,) = box.required(needed)
         self._columns = [name for name in box.inputs[0].schema.names if name in required]
-        self._gathered: list[pa.Table] = []
-        self._rows, self._enough = 0, REDUCE_ROWS
+        self._gathering = Gathering(lambda tuples: best_of_panes(box, tuples))
 
     def process(self, slot: int, tuples: pa.Table) -> None:
         window = self._box.window
@@ -49,18 +47,11 @@ class TopEntryOp:
             tuples = tuples if inside.all() else tuples.filter(pa.array(inside))
         (value,) = evaluate((("value of by=", self._box.by),), tuples).columns
         value = value.cast(value.type.value_type) if pa.types.is_dictionary(value.type) else value
-        self._gathered.append(tuples.select([*self._columns, *carried(tuples)]).append_column(VALUE, value))
-        self._rows += tuples.num_rows
-        if self._rows >= self._enough:
-            self._gathered = [best_of_panes(self._box, in_arrival_order(self._gathered))]
-            self._rows = self._gathered[0].num_rows
-            # Where there are many groups, looking for the best again and again would take ever longer.
-            self._enough = max(REDUCE_ROWS, 2 * self._rows)
+        self._gathering.add(tuples.select([*self._columns, *carried(tuples)]).append_column(VALUE, value))
 
     def flush(self) -> Iterator[tuple[str, pa.Table]]:
-        gathered, self._gathered = self._gathered, []
-        if gathered:
-            yield TUPLES, best_of_panes(self._box, in_arrival_order(gathered))
+        if (tuples := self._gathering.take()) is not None:
+            yield TUPLES, tuples
 
 
 class TopOp(Holder):
