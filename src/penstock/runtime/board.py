@@ -15,8 +15,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Final
 
-from penstock.algebra.box import Source
 from penstock.algebra.hidden import ENDED
+from penstock.algebra.source import Source
 from penstock.errors import WorldError
 from penstock.progress.disorder import Disorder
 from penstock.progress.extremes import Extremes

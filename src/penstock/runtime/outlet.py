@@ -19,10 +19,10 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from penstock.algebra.box import Marks, Source
-from penstock.algebra.group_marks import GroupMarks
+from penstock.algebra.box import Marks
 from penstock.algebra.hidden import visible
-from penstock.algebra.joint import shortest
+from penstock.algebra.joint_punctuation import shortest
+from penstock.algebra.source import Source
 from penstock.algebra.ticks import BEGINNING
 from penstock.connectors.targets.kept_results import KEEP_BYTES, KeptResults, Results
 from penstock.connectors.targets.target import Receipt
@@ -144,10 +144,10 @@ class Outlet:
             for port, marks in content.get("marks", {}).items():
                 record.buckets.setdefault(port, {})[str(content["bucket"])] = marks
         for box in network.boxes:
-            if isinstance(box, GroupMarks):
+            if box.speaks_for is not None:
                 # Judged behind the intake, which has taken them.
                 late = sum(content.get("boxes", {}).get(box.name, {}).get("late", 0) for content in notes)
-                count = record.inputs.setdefault(box.source, InputCount())
+                count = record.inputs.setdefault(box.speaks_for, InputCount())
                 count.late, count.taken = count.late + late, count.taken - late
         for box in network.sources:
             _add_disorder(record, box, notes)
