@@ -197,6 +197,8 @@ class Board:
     def __init__(self, folder: Folder, epoch: int = 0) -> None:
         self._folder = folder
         self._epoch = epoch
+        self._told: tuple[int, str] | None = None
+        """The batch whose offset was posted last."""
 
     def post(self, record: Record) -> None:
         write_sealed(self._folder, self._name(record.batch, _SUFFIX), record.to_json())
@@ -207,16 +209,23 @@ class Board:
 
     def post_offset(self, batch: int, offset: str) -> None:
         """Say how a batch was planned, before it shows anywhere."""
+        if self._told == (batch, offset):
+            return
         planned = self.planned_as(batch)
         if planned is None:
             write_sealed(self._folder, self._name(batch, _OFFSET), {"batch": batch, "offset": offset})
-        elif planned != offset:
+        elif planned == offset:
+            # Whoever said it may have been ended before it was synced.
+            if self._folder.lasting:
+                self._folder.sync(self._files(_OFFSET)[batch][-1])
+        else:
             raise WorldError(
                 f"batch {batch} was planned in another way before, and may have shown outside",
                 expected=planned,
                 found=offset,
                 hint="start the run again: it does the batch as it was planned first",
             )
+        self._told = (batch, offset)
 
     def offset(self, batch: int) -> str | None:
         """How a batch was planned, if anything says so: the record of the batch, or what was posted before it."""

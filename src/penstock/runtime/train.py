@@ -6,6 +6,7 @@ a row without tuples: what a task tells the stages and the outlet of progress, r
 
 from __future__ import annotations
 
+import functools
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -119,6 +120,7 @@ def bucket_sql(keys: Sequence[str], buckets: int) -> str:
     return f"CAST(hash({', '.join(kernel.quote(k) for k in keys)}) % {buckets} AS SMALLINT)"
 
 
+@functools.cache
 def hash_probe() -> str:
     """What the kernel's hash makes of some values: it must never change under a checkpoint, or groups would move."""
     values = "hash(1::BIGINT), hash('a'), hash(NULL::INT), hash(1::BIGINT, 'b'), hash(TIMESTAMP '2000-01-01')"

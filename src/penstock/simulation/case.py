@@ -10,6 +10,7 @@ from __future__ import annotations
 import errno
 import io
 import json
+import pickle
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -21,17 +22,20 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from penstock.algebra.expressions.kernel import Answers, remembering
 from penstock.connectors.targets.kept_results import Results
 from penstock.errors import QueryError, WorldError
 from penstock.plan.plan import Plan
 from penstock.runtime import agreement
+from penstock.runtime.board import Board
 from penstock.runtime.job import Job
 from penstock.runtime.local import LocalExecutor
 from penstock.runtime.opening import open_job
 from penstock.runtime.result import Result
 from penstock.runtime.settings import POWER, PROCESS, Settings
+from penstock.runtime.shelf import Shelf
 from penstock.simulation.disk import CrashError, SimulatedDisk, Strike, cut_power, end_process, fail_with
-from penstock.simulation.networks import OUTSIDE, Recipe, random_recipe
+from penstock.simulation.networks import FORMS, OUTSIDE, Recipe, random_recipe
 from penstock.simulation.spark_model import Attempt, SparkModel
 from penstock.storage.disk import mount
 from penstock.storage.folder import Folder
@@ -41,9 +45,10 @@ SCHEME: Final = "sim"
 CHECKPOINT: Final = "sim://run"
 MOST_LIVES: Final = 12
 CASES_PER_NETWORK: Final = 24
-FAULTS: Final = ("kill", "kill", "power", "power", "full", "intruder", "takeover", "flip", "lose", "careless")
-"""Ended processes; power cuts; failing writes; a second process, refused; one that takes over while the first one is
-stopped; a flipped bit and a lost file between two lives; power cuts under durability="process"."""
+FAULTS: Final = ("kill", "change", "power", "power", "full", "intruder", "takeover", "flip", "lose", "careless")
+"""Ended processes; the same, or power cuts, while the network changes; power cuts; failing writes; a second process,
+refused; one that takes over while the first one is stopped; a flipped bit and a lost file between two lives; power cuts
+under durability="process"."""
 _REFUSING: Final = frozenset({"flip", "lose", "careless"})
 """Faults after which a run may be refused."""
 
@@ -82,6 +87,10 @@ class World:
     opening: bool = False
     """Whether a process is opening the checkpoint for the first time."""
     may_refuse: bool = False
+    changes: tuple[tuple[int, int], ...] = ()
+    """The batches after which the network takes another form, and which."""
+    answers: Answers = field(default_factory=dict)
+    """What the kernel has answered in other worlds with the same network."""
 
     def __post_init__(self) -> None:
         self.disk = SimulatedDisk(self.random)
@@ -92,9 +101,13 @@ class World:
         if before != rows:
             raise DifferenceError(f"{output}: batch {batch} was delivered again with other tuples")
 
-    def plan(self) -> Plan:
+    def plan(self, form: int = 0) -> Plan:
         trains = (self.recipe.train, self.recipe.train + 3) if self.recipe.recut else (self.recipe.train,)
-        return _plan(self.recipe, self.random.choice(trains))
+        return _plan(self.recipe, self.random.choice(trains), form)
+
+    def form_after(self, batch: int) -> int:
+        """The form that the network has when a batch is done."""
+        return next((form for since, form in reversed(self.changes) if since <= batch), 0)
 
 
 @dataclass
@@ -122,9 +135,12 @@ class Process:
         late = world.late
         executor = SparkModel(job, world.random, late) if world.engine == "spark" else LocalExecutor(job)
         for _ in range(most):
-            if executor.step() is None:
+            record = executor.step()
+            if record is None:
                 executor.close()
                 return True
+            if world.form_after(record.batch) != world.form_after(record.batch - 1):
+                Shelf.of(job).change(world.plan(world.form_after(record.batch)))
         executor.close()
         return False
 
@@ -132,7 +148,11 @@ class Process:
         recipe = self.world.recipe
         settings = Settings(buckets=recipe.buckets, tasks=recipe.tasks, durability=self.world.durability)
         self.world.opening = self.number == 1
-        job = open_job(self.world.plan(), settings, Folder(CHECKPOINT), 2, surroundings=self)
+        form = self.world.form_after(Board(Folder(CHECKPOINT).child("board")).newest())
+        plan = self.world.plan(form)
+        job = open_job(
+            plan, settings, Folder(CHECKPOINT), 2, surroundings=self, dumps=_named if self.world.changes else None
+        )
         self.world.opening = False
         return job
 
@@ -151,6 +171,7 @@ class Peace:
     engine: str
     answer: dict[str, Any]
     operations: int
+    answers: Answers
 
 
 @lru_cache(maxsize=4)
@@ -159,7 +180,7 @@ def _in_peace(seed: int) -> Peace:
     world = World(random, random_recipe(random), random.choice(("spark", "spark", "local")))
     with _inhabited(world):
         begin(world).run()
-        return Peace(world.recipe, world.engine, _answer(world), world.disk.operations)
+        return Peace(world.recipe, world.engine, _answer(world), world.disk.operations, world.answers)
 
 
 def fault_of(seed: int) -> str:
@@ -171,7 +192,11 @@ def run_case(seed: int) -> Outcome:
     """Run one case; the same seed gives the same case, and `CASES_PER_NETWORK` seeds in a row share a network."""
     peace, random = _in_peace(seed // CASES_PER_NETWORK), Random(seed)
     fault = fault_of(seed)
-    world = World(random, peace.recipe, peace.engine, PROCESS if fault == "careless" else POWER)
+    durability = PROCESS if fault == "careless" else POWER
+    world = World(random, peace.recipe, peace.engine, durability, answers=peace.answers)
+    if fault == "change":
+        batches = sorted(random.sample(range(6), 3))
+        world.changes = tuple((batch, random.randrange(FORMS)) for batch in batches)
     refused = wrong = None
     with _inhabited(world):
         try:
@@ -214,6 +239,8 @@ def _disturb(world: World, fault: str, operations: int) -> None:
 
 def _strike(world: World, fault: str) -> Strike:
     match fault:
+        case "change":
+            return world.random.choice((end_process, cut_power))
         case "power" | "careless":
             return cut_power
         case "full":
@@ -320,12 +347,35 @@ def _inhabited(world: World) -> Iterator[None]:
     _here.append(world)
     quiet, agreement.LOG.disabled = agreement.LOG.disabled, True
     try:
-        yield
+        with remembering(world.answers):
+            yield
     finally:
         agreement.LOG.disabled = quiet
         _here.pop()
 
 
-@lru_cache(maxsize=8)
-def _plan(recipe: Recipe, train: int) -> Plan:
-    return recipe.plan(train, lambda output, batch, table: _here[-1].deliver(output, batch, table))
+@lru_cache(maxsize=24)
+def _plan(recipe: Recipe, train: int, form: int) -> Plan:
+    plan = recipe.plan(train, lambda output, batch, table: _here[-1].deliver(output, batch, table), form)
+    _names[id(plan)] = (recipe, train, form)
+    return plan
+
+
+_names: dict[int, tuple[Recipe, int, int]] = {}
+"""What a plan was made of, to find it again: a plan with callbacks of this process cannot be pickled."""
+
+
+def _named(plan: Plan) -> bytes:
+    return pickle.dumps(_Named(*_names[id(plan)]))
+
+
+@dataclass(frozen=True)
+class _Named:
+    """Stands for a plan in a pickle."""
+
+    recipe: Recipe
+    train: int
+    form: int
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _plan, (self.recipe, self.train, self.form)

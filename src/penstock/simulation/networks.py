@@ -21,6 +21,7 @@ from penstock.progress.policies.delayed import delayed
 
 SCHEMA: Final = {"ts": "int64", "k": "int64", "v": "int64"}
 OUTSIDE: Final = "sim://outside"
+FORMS: Final = 3
 SHAPES: Final = ("stateless", "aggregate", "two stages", "union", "join", "merge", "dedupe")
 
 
@@ -39,8 +40,11 @@ class Recipe:
     buckets: int
     tasks: int
 
-    def plan(self, train: int, deliver: Any) -> Plan:
-        """The network with trains of a length; `deliver` takes (output, batch, table) of callbacks."""
+    def plan(self, train: int, deliver: Any, form: int = 0) -> Plan:
+        """The network with trains of a length; `deliver` takes (output, batch, table) of callbacks.
+
+        In other forms it has boxes besides, of one stage or of two, which do not touch the others.
+        """
         net = Builder("simulated")
         streams = [
             net.source(f"in{n}", memory(list(rows), schema=SCHEMA, train=train), progress=delayed(self.bound), on="ts")
@@ -49,6 +53,11 @@ class Recipe:
         shaped = _shaped(self.shape, streams)
         for number, kind in enumerate(self.targets):
             _leave(shaped if number == 0 else streams[0], f"out{number}", kind, deliver)
+        if form:
+            more = streams[0].aggregate({"n": "count(*)"}, on="ts", size=3, by=["v"], name=f"more{form}")
+            if form == 2:
+                more = more.aggregate({"n": "sum(n)"}, on="ts", size=9, name="sums")
+            more.output(f"more{form}")
         return compile_network(net.network)
 
 
