@@ -14,14 +14,14 @@ import numpy.typing as npt
 import pyarrow as pa
 
 import penstock as pk
-from penstock.algebra.aggregate import Aggregate
 from penstock.algebra.hidden import ARRIVED
-from penstock.algebra.lowlevel import LowLevel
 from penstock.algebra.ticks import BEGINNING, END
-from penstock.operators.aggregate import AggregateOp
-from penstock.operators.base import Holder
-from penstock.operators.lowlevel import LowLevelOp
-from penstock.operators.subaggregate import SubAggregateOp
+from penstock.boxes.aggregate.box import Aggregate
+from penstock.boxes.aggregate.entry import SubAggregateOp
+from penstock.boxes.aggregate.holder import AggregateOp
+from penstock.boxes.aggregate.low_level.box import LowLevel
+from penstock.boxes.aggregate.low_level.holder import LowLevelOp
+from penstock.operators.protocol import Holder
 from penstock_bench.traffic import address
 
 Counts: TypeAlias = npt.NDArray[np.int64]
@@ -91,7 +91,7 @@ class Flushed:
 
 
 class Memory:
-    """State that stays in memory (`penstock.operators.base.Slots`): the table's own cost, without that of a disk."""
+    """State that stays in memory (`Slots` of `penstock.operators.protocol`): the table's own cost, without a disk's."""
 
     def __init__(self) -> None:
         self._held: dict[int, dict[str, list[pa.Table]]] = {}

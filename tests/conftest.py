@@ -17,6 +17,9 @@ ROOT = Path(__file__).resolve().parents[1]
 _WORKER_PATH = [str(ROOT / "src"), str(ROOT), os.environ.get("PYTHONPATH", "")]
 os.environ["PYTHONPATH"] = os.pathsep.join(part for part in _WORKER_PATH if part)
 
+# Runs sign the plans of their networks: with a key of the tests, not with one in the home of whoever runs them.
+os.environ.setdefault("PENSTOCK_KEY", "a key for tests")
+
 # CI must say the same thing twice, so it draws no random examples; HYPOTHESIS_PROFILE=search looks for new ones.
 _SLOW_MACHINE = [HealthCheck.too_slow]
 settings.register_profile("ci", derandomize=True, deadline=None, max_examples=50, suppress_health_check=_SLOW_MACHINE)

@@ -16,9 +16,11 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from penstock.algebra.expressions.python_functions import window_function
     from penstock.algebra.order import TUPLE_NUMBER, order
-    from penstock.algebra.window_function import window_function
     from penstock.api import Network
+    from penstock.boxes.cleanse.verb import merge
+    from penstock.boxes.union.verb import union
     from penstock.connectors.delta.as_target import delta
     from penstock.connectors.files.declaration import files
     from penstock.connectors.generator.packets import generator
@@ -29,7 +31,7 @@ if TYPE_CHECKING:
     from penstock.connectors.targets.kept_results import results
     from penstock.connectors.targets.part_files import csv, jsonl, parquet
     from penstock.errors import InternalError, PenstockError, QueryError, WorldError
-    from penstock.language.stream import Stream, merge, union
+    from penstock.language.stream import Stream
     from penstock.progress.idle import heartbeat, on_demand
     from penstock.progress.policies.delayed import delayed
     from penstock.progress.policies.ordered import ordered
@@ -95,7 +97,7 @@ _HOME = {
     "Network": "penstock.api",
     "TUPLE_NUMBER": "penstock.algebra.order",
     "order": "penstock.algebra.order",
-    "window_function": "penstock.algebra.window_function",
+    "window_function": "penstock.algebra.expressions.python_functions",
     "delta": "penstock.connectors.delta.as_target",
     "files": "penstock.connectors.files.declaration",
     "csv": "penstock.connectors.targets.part_files",
@@ -115,8 +117,8 @@ _HOME = {
     "QueryError": "penstock.errors",
     "WorldError": "penstock.errors",
     "Stream": "penstock.language.stream",
-    "merge": "penstock.language.stream",
-    "union": "penstock.language.stream",
+    "merge": "penstock.boxes.cleanse.verb",
+    "union": "penstock.boxes.union.verb",
     "heartbeat": "penstock.progress.idle",
     "on_demand": "penstock.progress.idle",
     "delayed": "penstock.progress.policies.delayed",

@@ -15,8 +15,8 @@ import pyarrow as pa
 import pytest
 from rich.console import Console, RenderableType
 
-from penstock.algebra.aggregate import Aggregate
 from penstock.algebra.ticks import END
+from penstock.boxes.aggregate.box import Aggregate
 from penstock.cli.accounts import Account, accounts, balanced, of_windows, statement
 from penstock.cli.demo import packets_per_window
 from penstock.cli.stopping import interruptible, stop_on_signal

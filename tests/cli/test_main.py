@@ -11,7 +11,7 @@ from typer.testing import CliRunner, Result
 
 import penstock
 from penstock.cli.main import app, load
-from penstock.language import catalogue
+from penstock.language import box_list as catalogue
 from penstock.runtime.board import InputCount
 
 APPLICATION = """

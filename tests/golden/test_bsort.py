@@ -6,7 +6,7 @@ from tests.golden.conftest import Runner
 from tests.golden.tables import rows, same
 
 import penstock as pk
-from penstock.language.ordering import assume
+from penstock.boxes.assume.verb import assume
 from penstock.runtime.board import Record
 
 FIG_8 = (1, 3, 1, 2, 4, 4, 8, 3, 4, 4)

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 import penstock as pk
-from penstock.algebra.box import Union
 from penstock.algebra.ticks import BEGINNING, END
 from penstock.algebra.window import Window
+from penstock.boxes.union.box import Union
 
 
 @pytest.mark.parametrize(

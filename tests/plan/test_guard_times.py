@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.plan.networks import planned, source
 
 import penstock as pk
-from penstock.algebra.box import Map
+from penstock.boxes.map.box import Map
 
 N = {"n": "count(*)"}
 

@@ -7,7 +7,7 @@ from tests.plan.networks import source
 
 import penstock as pk
 from penstock.algebra.box import Box
-from penstock.algebra.lowlevel import InOrder, LowLevel
+from penstock.boxes.aggregate.low_level.box import InOrder, LowLevel
 from penstock.plan.compile import compile_network
 from penstock.plan.in_order import in_order
 from penstock.plan.plan import IN_ORDER, OUT_OF_ORDER, Plan

@@ -9,9 +9,9 @@ import pytest
 from tests.plan.networks import SCHEMA, planned
 
 import penstock as pk
-from penstock.algebra.box import Source
-from penstock.algebra.group_marks import GroupMarks
-from penstock.algebra.least_marks import Branch, LeastMarks
+from penstock.algebra.source import Source
+from penstock.boxes.group_marks.box import GroupMarks
+from penstock.boxes.least_marks.box import Branch, LeastMarks
 from penstock.plan.mark_groups import mark_groups
 from penstock.plan.plan import Plan
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import penstock as pk
-from penstock.algebra.box import Source
+from penstock.algebra.source import Source
 from penstock.progress.extremes import Extremes, Reach
 from penstock.progress.judge import judge, strongest
 

@@ -9,8 +9,8 @@ from itertools import permutations
 import pytest
 
 import penstock as pk
-from penstock.algebra.box import Source
 from penstock.algebra.hidden import ENDED
+from penstock.algebra.source import Source
 from penstock.algebra.ticks import BEGINNING, END
 from penstock.progress.extremes import NOTHING, Extremes, Highest, Reach
 from penstock.progress.shards import add_seen, read_shards, source_marks, stating

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import penstock as pk
-from penstock.language.ordering import assume
+from penstock.boxes.assume.verb import assume
 
 KINDS = {
     "int64": lambda n: n,

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import penstock as pk
-from penstock.language.ordering import assume
+from penstock.boxes.assume.verb import assume
 from penstock.runtime.board import Record
 
 SCHEMA = {"ts": "int64", "k": "string", "j": "int64", "v": "int64"}

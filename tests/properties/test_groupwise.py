@@ -12,14 +12,13 @@ import numpy as np
 import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.operators.tables import MemorySlots, stamped
+from tests.operators.scripted import MemorySlots, stamped
 from tests.properties.aggregates import OUTPUTS, SCHEMA, Case, Group, Oracle, Spec, cases, check, values
 
 import penstock as pk
 from penstock.algebra.hidden import ARRIVED, ENDED, SEQ
 from penstock.algebra.schema import parse_schema
 from penstock.algebra.ticks import BEGINNING, END
-from penstock.operators.catalog import entry, holder
 from penstock.runtime.board import Record
 
 BY: Any = st.sampled_from([(), ("k",), ("k", "j")])
@@ -142,7 +141,7 @@ class Batches:
         for number, train in enumerate(self.case.trains, 1):
             ended = number == len(self.case.trains)
             mark = END if ended else mark if train.mark is None else train.mark
-            operator = holder(self.box, self.slots, self.needed)
+            operator = self.box.holder(self.slots, self.needed)
             self.take(operator, train.rows, train.now)
             marks = [{"ts": mark, ENDED: END if ended else BEGINNING}]
             for port, table in operator.punctuate(marks, train.now * SECOND):
@@ -159,7 +158,7 @@ class Batches:
         kinds = parse_schema(SCHEMA).types
         columns = [pa.array(c, t) for c, t in zip(zip(*rows, strict=True), kinds, strict=True)]
         tuples = pa.table([*columns, np.arange(len(rows))], names=[*SCHEMA, SEQ])
-        low = entry(self.box, self.needed)
+        low = self.box.entry(self.needed)
         for start in range(0, len(rows), 5):
             low.process(0, tuples.slice(start, 5))
         for part, table in low.flush():

@@ -11,7 +11,7 @@ import duckdb
 import pyarrow as pa
 from hypothesis import HealthCheck, given, note, settings
 from hypothesis import strategies as st
-from tests.operators.test_resample import Bench, Right
+from tests.boxes.resample.test_resample import Bench, Right
 from tests.properties.networks import TICKS, Input, _tick_sql, arrow_schema, bag, duration, inputs, policy_of
 
 import penstock as pk

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import penstock as pk
-from penstock.algebra.box import Source
+from penstock.algebra.source import Source
 from penstock.algebra.ticks import BEGINNING, END
 from penstock.progress.extremes import NOTHING, Extremes
 from penstock.progress.judge import judge

@@ -9,15 +9,15 @@ from typing import Any
 import pyarrow as pa
 from hypothesis import HealthCheck, given, note, settings
 from hypothesis import strategies as st
-from tests.operators.tables import MemorySlots, box_of, source, stamped
+from tests.operators.scripted import MemorySlots, box_of, source, stamped
 from tests.properties.networks import TICKS, Case, Input, Oracle, Windowed, arrow_schema, bag, inputs, policy_of
 
 import penstock as pk
 from penstock.algebra.ticks import BEGINNING, END
-from penstock.operators.aggregate import AggregateOp
-from penstock.operators.entries import Entries
-from penstock.operators.lowlevel import LowLevelOp
-from penstock.operators.subaggregate import SubAggregateOp
+from penstock.boxes.aggregate.entry import SubAggregateOp
+from penstock.boxes.aggregate.holder import AggregateOp
+from penstock.boxes.aggregate.low_level.entries import Entries
+from penstock.boxes.aggregate.low_level.holder import LowLevelOp
 from penstock.runtime.board import Record
 
 SLOW_IS_FINE = [HealthCheck.too_slow, HealthCheck.data_too_large]

@@ -9,7 +9,7 @@ from pathlib import Path
 import pyarrow as pa
 
 import penstock as pk
-from penstock.algebra.rejects import REJECT_SCHEMA
+from penstock.algebra.error_records import REJECT_SCHEMA
 from penstock.runtime.refusals import KINDS, Refusals
 
 

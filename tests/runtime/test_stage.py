@@ -10,7 +10,7 @@ import pytest
 from tests.runtime.jobs import job_of
 
 import penstock as pk
-from penstock.language.ordering import assume
+from penstock.boxes.assume.verb import assume
 from penstock.runtime.intake import read_assignment
 from penstock.runtime.job import Job
 from penstock.runtime.planner import Planner

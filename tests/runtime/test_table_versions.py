@@ -12,7 +12,7 @@ import pytest
 from tests.runtime.jobs import job_of
 
 import penstock as pk
-from penstock.algebra.table_join import TableJoin
+from penstock.boxes.table_join.box import TableJoin
 from penstock.connectors.tables.file_store import SETTLED_NS, StoredFiles
 from penstock.connectors.tables.static_table import StaticTable
 from penstock.runtime.intake import read_assignment

@@ -30,13 +30,13 @@ PER_FILE = 80
 BROKEN = "900,k1,not a number,-1"
 
 
-def write_input(folder: Path) -> pa.Table:
-    """36 files of each input; all tuples that can be decoded, as one table."""
+def write_input(folder: Path, files: int = FILES) -> pa.Table:
+    """Some files of each input; all tuples that can be decoded, as one table."""
     rng = random.Random(7)
     (folder / "steady").mkdir(parents=True)
     (folder / "ragged").mkdir()
     everything = []
-    for number in range(FILES):
+    for number in range(files):
         base = number * 50
         steady = [(base + at * 50 // PER_FILE, f"k{rng.randrange(9)}", rng.randrange(1000)) for at in range(PER_FILE)]
         # At most 30 behind what was read before: except every ninth file, which brings some tuples far too late.
@@ -66,12 +66,12 @@ class Life:
     log: Path
 
     @staticmethod
-    def begin(arguments: Iterable[Path], log: Path, way: str = "auto") -> Life:
+    def begin(arguments: Iterable[Path], log: Path, way: str = "auto", app: Path = APP) -> Life:
         # The JVM lives for a few batches only: the quick compiler alone starts it sooner.
         environment = {**os.environ, "JAVA_TOOL_OPTIONS": "-XX:TieredStopAtLevel=1"}
         with log.open("wb") as out:
             process = subprocess.Popen(
-                [sys.executable, str(APP), *map(str, arguments), way],
+                [sys.executable, str(app), *map(str, arguments), way],
                 stdout=out,
                 stderr=subprocess.STDOUT,
                 env=environment,

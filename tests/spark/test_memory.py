@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import penstock as pk
-from penstock.algebra import kernel
+from penstock.algebra.expressions import kernel
 
 SCHEMA = {"ts": "int64", "k": "string"}
 STRING, LIST = "repeat(k, 2000000000)", "range(ts * 100000000)"

@@ -2,7 +2,7 @@
 
 A box names its inputs as ports of other boxes; its schemas are derived from theirs, never stored by the user. What a
 box does to progress is a pure rule, `progress`: from the low-water marks of its inputs to those of an output port.
-The physical operator of `Filter` is `FilterOp` in `penstock.operators`.
+A box names those who do its work; each box has a room of its own, `penstock.boxes.<box>`, where they are.
 """
 
 from __future__ import annotations
@@ -14,20 +14,16 @@ from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from penstock.algebra.expression import Expression
-from penstock.algebra.hidden import ENDED, end_of, fallen, falling, visible
-from penstock.algebra.monotone import Progression, progression
-from penstock.algebra.rejects import REJECT_SCHEMA
-from penstock.algebra.ticks import BEGINNING, tick_text, to_ticks
-from penstock.errors import QueryError
+from penstock.algebra.hidden import visible
+from penstock.algebra.joint_punctuation import JointUse, joint_only
+from penstock.algebra.mark_ways import Along, Together
+from penstock.algebra.order import ANY, ARRIVAL
+from penstock.algebra.ticks import BEGINNING
 
 if TYPE_CHECKING:
-    from penstock.connectors.connector import Connector
     from penstock.connectors.targets.target import Target
-    from penstock.progress.extremes import Extremes
-    from penstock.progress.policy import Policy
+    from penstock.operators.protocol import Entry, Holder, Operator, Slots
 
 Marks = Mapping[str, int]
 """The low-water marks of a stream, in ticks, by progressing attribute; and the mark `ENDED`."""
@@ -62,7 +58,16 @@ class Box(ABC):
     name: str
     inputs: tuple[Port, ...]
 
-    kind: ClassVar[str] = "box"
+    kind: ClassVar[str]
+    """What it is called in explain, status and errors."""
+    page: ClassVar[str]
+    """Its page in the documentation."""
+    has_windows: ClassVar[bool] = False
+    """Whether its state is what windows hold that are open."""
+    keeps_count: ClassVar[bool] = False
+    """Whether every tuple that came leaves once, by its first port or by that of errors."""
+    begins_pairs: ClassVar[bool] = False
+    """Whether it makes joint marks of marks that its inputs state alone."""
 
     @property
     def ports(self) -> tuple[str, ...]:
@@ -106,248 +111,96 @@ class Box(ABC):
     def required(self, port_columns: Sequence[frozenset[str]]) -> tuple[frozenset[str], ...]:
         """The columns needed of every input when these columns of the outputs are needed."""
 
+    @property
+    def keeps_late(self) -> bool:
+        """Whether its late tuples are kept, whoever reads them."""
+        return self.late_port() is not None
+
+    @property
+    def keeps_errors(self) -> bool:
+        """Whether what it refuses is kept, whoever reads it."""
+        return False
+
+    @property
+    def speaks_for(self) -> str | None:
+        """The input in whose place it judges who is late."""
+        return None
+
+    @property
+    def step(self) -> int | None:
+        """The step of progress that is of use to it, in ticks; None: that of whoever is behind it."""
+        return 1
+
+    @property
+    def pair_use(self) -> JointUse | None:
+        """How it can use joint punctuation, if its input may state any."""
+        return None
+
+    def time_of(self, slot: int) -> str | None:
+        """The attribute of an input that it takes for a time."""
+        return None
+
+    def made_of(self, slot: int, names: Collection[str]) -> frozenset[str]:
+        """The attributes of an input that these attributes of what leaves are, or are computed from."""
+        return frozenset(name for name in self.inputs[slot].schema.names if name in names)
+
+    def guarded(self, times: Collection[str]) -> Box:
+        """The box, if others take these attributes of what leaves for times: it may have to look at them."""
+        return self
+
+    def order_before(self, slot: int, order: str) -> str:
+        """The order in which it wants an input, so that what leaves is in an order: an attribute, ARRIVAL or ANY."""
+        return order if order in self.inputs[slot].progressing else ANY
+
+    def mark_way(self, on: str, by: Collection[str]) -> Along | Together | None:
+        """How marks of groups of some columns `by`, of the time `on`, get past it; None if they do not."""
+        return None
+
+    def details(self, needed: Collection[str]) -> Sequence[str]:
+        """More lines for explain, if these columns of its output are needed."""
+        return ()
+
+    def joint_marks(self, port: int, inputs: Sequence[Marks]) -> dict[str, int]:
+        """The joint marks of an output port, given all marks of every input; none where it cannot state any.
+
+        Boxes that let tuples go in the batch in which these come keep them; boxes that hold tuples back lose them.
+        """
+        return {}
+
     @abstractmethod
     def describe(self) -> str:
         """The box in one line, for explain."""
 
 
 @dataclass(frozen=True)
-class Track:
-    """A progressing attribute of an input, and what its tuples say of its progress."""
+class Stateless(Box):
+    """A box that looks at each tuple alone: it runs wherever its tuples are."""
 
-    attribute: str
-    kind: pa.DataType
-    policy: Policy
+    @abstractmethod
+    def operator(self, needed: Collection[str], rows: pa.Table | None = None) -> Operator:
+        """Who does its work, if only some columns of its output are needed; `rows` are those of its table, if any."""
 
-    @property
-    def descending(self) -> bool:
-        return self.policy.descending
-
-    @property
-    def mark(self) -> str:
-        """The name of its mark."""
-        return falling(self.attribute) if self.descending else self.attribute
-
-    def ticks(self, column: pa.ChunkedArray) -> pa.ChunkedArray:
-        """Its values as ticks that grow; those of no use are `out_of_range`."""
-        ticks = to_ticks(column, wrap=True)
-        return pc.negate(ticks) if self.descending else ticks
-
-    def text(self, tick: int) -> str:
-        """A tick that grows, as a value of the attribute."""
-        return tick_text(-tick if self.descending else tick, self.kind)
-
-
-@dataclass(frozen=True)
-class Source(Box):
-    """An input of the network, with its late stream and its error stream."""
-
-    tuples: pa.Schema
-    on: str
-    connector: Connector
-    policy: Policy
-    late: str = "route"
-    timestamps: str = "external"
-    """'external': tuples bring `on` along; 'internal': it is the clock reading of their batch; 'latent': the same, and
-    nobody ever waits for this input."""
-
-    also: tuple[tuple[str, Policy], ...] = ()
-    """Further attributes that it makes progress on."""
-    overdue: int | None = None
-    """After so many microseconds without a tuple a shard counts as failed."""
-    closes: bool = False
-    """Whether a shard that has failed is closed, so that nobody waits for it."""
-    assumed: bool = False
-    """Whether nobody has said how it progresses, and it is taken to be ordered."""
-
-    kind: ClassVar[str] = "source"
-    LATE: ClassVar[int] = 1
-    ERRORS: ClassVar[int] = 2
-
-    @property
-    def ports(self) -> tuple[str, ...]:
-        return ("", "late", "errors")
-
-    @property
-    def on_type(self) -> pa.DataType:
-        return self.tuples.field(self.on).type
-
-    @cached_property
-    def tracks(self) -> tuple[Track, ...]:
-        """All progressing attributes, `on` first."""
-        return tuple(Track(a, self.tuples.field(a).type, policy) for a, policy in ((self.on, self.policy), *self.also))
-
-    def extremes(self, track: Track, seen: Extremes) -> Extremes:
-        """What is known of one attribute of a shard."""
-        return seen if track == self.tracks[0] else seen.of(track.mark)
-
-    def marks(self, seen: Extremes) -> dict[str, int]:
-        """The low-water marks that a shard states."""
-        return {t.mark: t.policy.low_water_mark(self.extremes(t, seen), t.kind) for t in self.tracks}
-
-    @property
-    def stamped(self) -> bool:
-        """Whether the intake gives tuples their progressing attribute."""
-        return self.timestamps != "external"
-
-    @property
-    def delivered(self) -> pa.Schema:
-        """What the connector brings: without `on`, where the intake adds it."""
-        return pa.schema([f for f in self.tuples if f.name != self.on]) if self.stamped else self.tuples
-
-    def schema(self, port: int) -> pa.Schema:
-        return REJECT_SCHEMA if port == self.ERRORS else self.tuples
-
-    def progress(self, port: int, marks: Sequence[Marks]) -> dict[str, int]:
-        # Late tuples and broken records come in no order that anything is known of, until the input has ended.
-        tracks = self.tracks if port == 0 else ()
-        return {**{track.mark: BEGINNING for track in tracks}, ENDED: BEGINNING}
-
-    def required(self, port_columns: Sequence[frozenset[str]]) -> tuple[frozenset[str], ...]:
-        return ()
-
-    def describe(self) -> str:
-        given = f" ({self.timestamps})" if self.stamped else ""
-        also = "".join(f"; on {attribute}, {policy.describe()}" for attribute, policy in self.also)
-        return f"{self.connector.describe()}, on {self.on}{given}, {self.policy.describe()}{also}, late={self.late}"
-
-
-@dataclass(frozen=True)
-class Filter(Box):
-    """SQuAl Filter: m predicates, m + 1 outputs; a tuple leaves by the first one it satisfies, or by the last port."""
-
-    predicates: tuple[Expression, ...]
-    rest: bool = True
-    """Whether the (m+1)st output exists; `where` has only the first."""
-
-    kind: ClassVar[str] = "filter"
-
-    @property
-    def ports(self) -> tuple[str, ...]:
-        if not self.rest:
-            return tuple(str(i + 1) for i in range(len(self.predicates))) if len(self.predicates) > 1 else ("",)
-        return tuple(str(i + 1) for i in range(len(self.predicates) + 1))
-
-    def schema(self, port: int) -> pa.Schema:
-        return self.inputs[0].schema
-
-    def progress(self, port: int, marks: Sequence[Marks]) -> dict[str, int]:
-        return dict(marks[0])
-
-    def required(self, port_columns: Sequence[frozenset[str]]) -> tuple[frozenset[str], ...]:
-        used = frozenset(c for p in self.predicates for c in p.columns)
-        return (used.union(*port_columns),)
-
-    def describe(self) -> str:
-        return " | ".join(p.text for p in self.predicates)
-
-
-@dataclass(frozen=True)
-class Map(Box):
-    """SQuAl Map: every output attribute is an expression of the input tuple."""
-
-    outputs: tuple[tuple[str, Expression], ...]
-    times: tuple[str, ...] = ()
-    """Outputs that boxes behind take for times: a tuple of which one is out of range is refused."""
-
-    kind: ClassVar[str] = "map"
-    ERRORS: ClassVar[int] = 1
-
-    @cached_property
-    def ports(self) -> tuple[str, ...]:
-        return ("", "errors") if self.risky else ("",)
-
-    @cached_property
-    def risky(self) -> frozenset[str]:
-        """The outputs that make progress and may be out of range, though what they are computed from is not."""
-        marks = [mark for mark, _, how in (*self.carried, *self.turned) if how.may_leave_range]
-        return frozenset((*visible(marks), *fallen(marks)))
-
-    def schema(self, port: int) -> pa.Schema:
-        return REJECT_SCHEMA if port == self.ERRORS else self._schema
-
-    @cached_property
-    def _schema(self) -> pa.Schema:
-        return pa.schema([pa.field(name, e.type) for name, e in self.outputs])
-
-    @cached_property
-    def carried(self) -> tuple[tuple[str, str, Progression], ...]:
-        """(output attribute, input attribute, how its marks are mapped) for every output that still progresses."""
-        source = self.inputs[0]
-        found = []
-        for name, expression in self.outputs:
-            for attribute in source.progressing:
-                how = progression(expression, attribute, source.schema)
-                if how is not None and not how.result_falls:
-                    found.append((name, attribute, how))
-        return tuple(found)
-
-    @cached_property
-    def turned(self) -> tuple[tuple[str, str, Progression], ...]:
-        """(mark of the output, mark of the input, how it is mapped) for outputs that decrease, or stem from such."""
-        source = self.inputs[0]
-        falls = [(a, falling(a), True) for a in fallen(source.box.marked(source.index))]
-        found = []
-        for name, expression in self.outputs:
-            for attribute, mark, down in (*((a, a, False) for a in source.progressing), *falls):
-                how = progression(expression, attribute, source.schema, falls=down)
-                if how is not None and (down or how.result_falls):
-                    found.append((falling(name) if how.result_falls else name, mark, how))
-        return tuple(found)
-
-    def progress(self, port: int, marks: Sequence[Marks]) -> dict[str, int]:
-        if port == self.ERRORS:
-            return end_of(marks)
-        found = {name: how.apply(marks[0][mark]) for name, mark, how in (*self.carried, *self.turned)}
-        return found | end_of(marks)
-
-    def computed(self, needed: Collection[str]) -> tuple[tuple[str, Expression], ...]:
-        """The outputs that are computed when these are needed: one at least, as a table without columns has no rows."""
-        wanted = {*needed, *self.times}
-        return tuple(output for output in self.outputs if output[0] in wanted) or self.outputs[:1]
-
-    def required(self, port_columns: Sequence[frozenset[str]]) -> tuple[frozenset[str], ...]:
-        return (frozenset(c for _, e in self.computed(port_columns[0]) for c in e.columns),)
-
-    def describe(self) -> str:
-        return ", ".join(name if e.text == name else f"{name}={e.text}" for name, e in self.outputs)
-
-
-@dataclass(frozen=True)
-class Union(Box):
-    """SQuAl Union, order-agnostic: tuples pass through, progress is the minimum over the inputs (oop.md A.2.1)."""
-
-    kind: ClassVar[str] = "union"
-
-    def __post_init__(self) -> None:
-        first = self.inputs[0]
-        for other in self.inputs[1:]:
-            if set(other.schema) != set(first.schema):
-                raise QueryError(
-                    "the inputs of a union differ in their schemas",
-                    box=self.name,
-                    expected=f"{_columns(first.schema)} (of '{first.name}')",
-                    found=f"{_columns(other.schema)} (of '{other.name}')",
-                    hint="give the streams the same attributes and types with map()",
-                )
-
-    def schema(self, port: int) -> pa.Schema:
-        return self.inputs[0].schema
-
-    def progress(self, port: int, marks: Sequence[Marks]) -> dict[str, int]:
-        shared = [a for a in marks[0] if all(a in m for m in marks)]
-        return {a: min(m[a] for m in marks) for a in shared}
-
-    def required(self, port_columns: Sequence[frozenset[str]]) -> tuple[frozenset[str], ...]:
-        return tuple(port_columns[0] for _ in self.inputs)
-
-    def describe(self) -> str:
-        return " + ".join(i.name for i in self.inputs)
+    @abstractmethod
+    def spread(self, keys: tuple[str, ...]) -> tuple[str, ...] | None:
+        """How what leaves is spread over buckets, if what comes is by these columns; None if that cannot be said."""
 
 
 @dataclass(frozen=True)
 class Stateful(Box):
     """A box that keeps state, in the buckets of a stage."""
+
+    passes_at_once: ClassVar[bool] = False
+    """Whether tuples leave in the batch in which they come, or in which their partners do."""
+    sorts_always: ClassVar[bool] = False
+    """Whether an in-order system knows no other output of it than one in order."""
+
+    @abstractmethod
+    def entry(self, needed: Sequence[frozenset[str]]) -> Entry:
+        """Who does its work where the tuples are; `needed` are the columns needed of each of its outputs."""
+
+    @abstractmethod
+    def holder(self, slots: Slots, needed: Sequence[frozenset[str]]) -> Holder:
+        """Who does its work at its stage, and keeps its state."""
 
     @abstractmethod
     def keys(self, slot: int) -> tuple[str, ...] | None:
@@ -365,6 +218,42 @@ class Stateful(Box):
     def partition(self) -> tuple[str, ...] | None:
         """The columns by which the tuples that leave are spread over the buckets; None if that cannot be said."""
 
+    @abstractmethod
+    def time_of(self, slot: int) -> str | None: ...
+
+    @property
+    def paced(self) -> tuple[str, ...]:
+        """The attributes of the groups whose own marks it has; empty if it has none."""
+        return ()
+
+    @property
+    def pace_by(self) -> tuple[str, tuple[str, ...]] | None:
+        """The time and the groups that it could close each by its own mark; None if it could not use such marks."""
+        return None
+
+    def with_pace(self, marks: Port, groups: tuple[str, ...]) -> Stateful:
+        """The box, with the marks of groups as another input."""
+        raise NotImplementedError(f"a {self.kind} has no use for marks of groups")
+
+    def order_before(self, slot: int, order: str) -> str:
+        time = self.time_of(slot)
+        return time if time is not None and time in self.inputs[slot].progressing else ARRIVAL
+
+    def in_order(self) -> Stateful:
+        """The box as a system runs it that keeps its streams in order."""
+        return self
+
+    def leaves_in_order(self, on: str) -> bool:
+        """Whether what leaves is one sequence in order of an attribute."""
+        return False
+
+    def exchange(self, slot: int) -> str | None:
+        """How tuples of an input come to their bucket, for explain; None if they are there already."""
+        keys = self.keys(slot)
+        if keys is None:
+            return "to every bucket"
+        return f"by {', '.join(keys)}" if keys else "to bucket 0, as there are no keys"
+
 
 @dataclass(frozen=True)
 class Output(Box):
@@ -373,6 +262,7 @@ class Output(Box):
     target: Target
 
     kind: ClassVar[str] = "output"
+    page: ClassVar[str] = "outputs.md"
 
     @property
     def ports(self) -> tuple[str, ...]:
@@ -384,12 +274,14 @@ class Output(Box):
     def progress(self, port: int, marks: Sequence[Marks]) -> dict[str, int]:
         return dict(marks[0])
 
+    def joint_marks(self, port: int, inputs: Sequence[Marks]) -> dict[str, int]:
+        return joint_only(inputs[0])
+
     def required(self, port_columns: Sequence[frozenset[str]]) -> tuple[frozenset[str], ...]:
         return (frozenset(self.inputs[0].schema.names),)
 
+    def order_before(self, slot: int, order: str) -> str:
+        return next(iter(self.inputs[0].progressing), ANY)
+
     def describe(self) -> str:
         return self.target.describe()
-
-
-def _columns(schema: pa.Schema) -> str:
-    return ", ".join(f"{f.name} {f.type}" for f in schema)

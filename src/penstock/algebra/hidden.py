@@ -24,9 +24,6 @@ ARRIVED: Final = "#arrived"
 SEQ: Final = "#seq"
 ENDED: Final = "#ended"
 
-SEQ_TYPE: Final = pa.int64()
-
-
 _FALLING: Final = "#falling:"
 
 

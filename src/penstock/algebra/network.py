@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from penstock.algebra.box import Box, Marks, Output, Port, Source
+from penstock.algebra.box import Box, Marks, Output, Port
 from penstock.algebra.hidden import ENDED, fallen
-from penstock.algebra.joint import joint_marks
+from penstock.algebra.source import Source
 from penstock.algebra.ticks import BEGINNING
 from penstock.errors import InternalError, QueryError
 
@@ -72,7 +72,7 @@ class Network:
                 ended = {ENDED: marks[box.name].get(ENDED, BEGINNING)} if late_or_broken else {}
                 marks[port.name] = ended or box.progress(index, inputs)
             if port.name in self.joint:
-                marks[port.name] = {**marks[port.name], **joint_marks(box, index, inputs)}
+                marks[port.name] = {**marks[port.name], **box.joint_marks(index, inputs)}
 
     def check(self) -> None:
         """The invariants that every network keeps, built by hand or rewritten by a rule."""

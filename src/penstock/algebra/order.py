@@ -11,6 +11,11 @@ from penstock.errors import QueryError
 TUPLE_NUMBER: Final = "Tup#"
 """The virtual attribute that numbers the tuples of a stream, or of each group, 1, 2, 3 ... in order of arrival."""
 
+ARRIVAL: Final = "#arrival"
+"""The order of arrival, in the place of an attribute that a stream is in order of."""
+ANY: Final = "#any"
+"""Whatever order is there."""
+
 
 @dataclass(frozen=True)
 class Order:

@@ -210,3 +210,24 @@ def tick_text(tick: int, kind: pa.DataType) -> str:
     if pa.types.is_integer(kind):
         return str(tick)
     return str(from_ticks(pa.array([tick], pa.int64()), kind).cast(pa.string())[0].as_py())
+
+
+def bounds(kind: pa.DataType) -> tuple[int, int]:
+    """The smallest and the largest tick that an attribute can say."""
+    if pa.types.is_unsigned_integer(kind):
+        return 0, min(2**kind.bit_width - 1, END)
+    if pa.types.is_integer(kind) or pa.types.is_date32(kind):
+        return -(2 ** (kind.bit_width - 1)), 2 ** (kind.bit_width - 1) - 1
+    return BEGINNING, END
+
+
+def within(mark: int, kind: pa.DataType) -> int:
+    """A mark as a narrow attribute can say it: below its smallest value it says nothing.
+
+    >>> within(-3, pa.uint8()) == BEGINNING, within(300, pa.uint8()), within(7, pa.uint8())
+    (True, 255, 7)
+    """
+    if mark in (BEGINNING, END):
+        return mark
+    low, high = bounds(kind)
+    return BEGINNING if mark < low else min(mark, high)

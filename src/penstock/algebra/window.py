@@ -15,7 +15,10 @@ however many windows overlap there.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
+
+import pyarrow as pa
 
 from penstock.algebra.ticks import BEGINNING, END, LONGEST
 from penstock.errors import QueryError
@@ -64,6 +67,16 @@ class Window:
         """The last window that contains pane number `pane`; below `first_of_pane` when it falls into a gap."""
         return (pane * self.pane) // self.advance
 
+    def still_open(self, panes: Iterable[int], lwm: int) -> list[tuple[int, int]]:
+        """For each pane that is in a window which a low-water mark leaves open: the first and the last of these.
+
+        >>> Window(3, 2).still_open([0, 2, 3], 3)
+        [(1, 1), (1, 1)]
+        """
+        first = None if lwm == BEGINNING else self.last_closed(lwm) + 1
+        spans = ((self.first_of_pane(pane), self.last_of_pane(pane)) for pane in panes)
+        return [(lo if first is None else max(lo, first), hi) for lo, hi in spans if first is None or hi >= first]
+
     def output_mark(self, lwm: int) -> int:
         """The low-water mark of window starts: the start of the first window that `lwm` leaves open.
 
@@ -73,3 +86,9 @@ class Window:
         if lwm in (BEGINNING, END):
             return lwm
         return max(BEGINNING, self.start_of(self.last_closed(lwm) + 1))
+
+
+def start_field(schema: pa.Schema, on: str) -> pa.Field:
+    """Where windows or panes start: the first may lie below the smallest value of a narrow or unsigned integer."""
+    kind = schema.field(on).type
+    return pa.field(on, pa.int64() if pa.types.is_integer(kind) else kind)

@@ -10,9 +10,10 @@ import pyarrow.compute as pc
 from rich.table import Table
 from rich.text import Text
 
-from penstock.algebra.aggregate import Aggregate
-from penstock.algebra.box import Filter, Port, Source
+from penstock.algebra.box import Port
 from penstock.algebra.network import Network
+from penstock.algebra.source import Source
+from penstock.boxes.aggregate.box import Aggregate
 from penstock.runtime.board import BoxWork, InputCount, Record
 
 Entry = tuple[str, int]
@@ -48,7 +49,7 @@ def accounts(network: Network, record: Record) -> list[Account]:
                 found.append(Account(f"box {box.name}", ("in", work.tuples_in), arrived))
             if isinstance(box, Aggregate):
                 found.append(_of_aggregate(box, work))
-            elif box.kind in ("map", "union"):
+            elif box.keeps_count:
                 parts = [("out", work.tuples_out), *([("refused", work.refused)] if work.refused else [])]
                 found.append(Account(f"box {box.name}", ("in", work.tuples_in), tuple(parts)))
     return found
@@ -116,7 +117,7 @@ def _left(port: Port, record: Record) -> int:
 
 def _left_is_known(port: Port) -> bool:
     # The board counts what leaves a box by all its ports together.
-    return not (isinstance(port.box, Filter) and len(port.box.ports) > 1)
+    return sum(port.box.delivers(index) for index in range(len(port.box.ports))) == 1
 
 
 def _entry(entry: Entry) -> str:

@@ -11,8 +11,8 @@ from rich.markup import escape
 from rich.table import Table
 
 from penstock.cli.failures import reported
-from penstock.language.catalogue import Card, card
-from penstock.language.catalogue import boxes as all_boxes
+from penstock.language.box_list import Card, card
+from penstock.language.box_list import boxes as all_boxes
 
 
 def boxes(

@@ -21,7 +21,7 @@ from rich.spinner import Spinner
 from rich.text import Text
 
 import penstock as pk
-from penstock.algebra.aggregate import Aggregate
+from penstock.boxes.aggregate.box import Aggregate
 from penstock.cli.accounts import accounts, balanced, of_windows, statement
 from penstock.cli.failures import reported
 from penstock.cli.stopping import interruptible, start_spark, stop_on_signal

@@ -12,9 +12,10 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from penstock.algebra.aggregate import Aggregate
-from penstock.algebra.box import Output, Source
+from penstock.algebra.box import Output
+from penstock.algebra.source import Source
 from penstock.algebra.ticks import BEGINNING, END, from_ticks, tick_ns, tick_of
+from penstock.boxes.aggregate.box import Aggregate
 from penstock.cli.watch import Closed, Sight
 from penstock.runtime.board import BoxWork, InputCount
 
@@ -108,7 +109,7 @@ def box_table(sight: Sight) -> Table:
         if isinstance(box, Source | Output):
             continue
         work = sight.record.boxes.get(box.name, BoxWork())
-        holds = isinstance(box, Aggregate)
+        holds = box.has_windows
         table.add_row(
             Text.assemble((box.name, "bold"), *([(f" {box.kind}", "dim")] if box.kind != box.name else [])),
             f"{work.tuples_in:,}",

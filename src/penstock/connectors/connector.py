@@ -15,7 +15,7 @@ from typing import Any, Final, Protocol, runtime_checkable
 
 import pyarrow as pa
 
-from penstock.algebra.rejects import REJECT_SCHEMA
+from penstock.algebra.error_records import REJECT_SCHEMA
 
 __all__ = [
     "REJECT_SCHEMA",

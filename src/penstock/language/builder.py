@@ -7,14 +7,15 @@ from contextlib import contextmanager
 
 import pyarrow as pa
 
-from penstock.algebra.box import Box, Output, Port, Source
-from penstock.algebra.expression import bind_predicate
+from penstock.algebra.box import Box, Output, Port
+from penstock.algebra.expressions.expression import bind_predicate
 from penstock.algebra.network import Network as FrozenNetwork
 from penstock.algebra.schema import SchemaLike, parse_schema, plain_schema
+from penstock.algebra.source import Source
 from penstock.algebra.ticks import can_progress
+from penstock.boxes.requirements import key_columns, refuse_hidden, require_columns, require_name, require_ticks
 from penstock.connectors.connector import Connector
 from penstock.errors import PenstockError, QueryError
-from penstock.language.checks import key_columns, refuse_hidden, require_columns, require_name, require_ticks
 from penstock.language.stream import Stream
 from penstock.progress.idle import Span, span_ns
 from penstock.progress.policies.ordered import Ordered

@@ -12,26 +12,26 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from penstock.algebra.box import Filter, Map, Output, Port, Union
-from penstock.algebra.expression import bind, bind_predicate
+from penstock.algebra.box import Output, Port
+from penstock.algebra.expressions.python_functions import WindowFunction
 from penstock.algebra.network import lost_progress
 from penstock.algebra.order import Order
 from penstock.algebra.ticks import Duration
-from penstock.algebra.window_function import WindowFunction
+from penstock.boxes.aggregate.verb import aggregate
+from penstock.boxes.bsort.verb import bsort
+from penstock.boxes.cleanse.verb import cleanse
+from penstock.boxes.dedupe.verb import dedupe
+from penstock.boxes.filter.verb import filter_box
+from penstock.boxes.join.verb import join
+from penstock.boxes.map.verb import map_stream
+from penstock.boxes.resample.verb import resample
+from penstock.boxes.table_join.verb import join_table
+from penstock.boxes.times import downwards, only_progressing, refuse_downwards
+from penstock.boxes.top.verb import top
 from penstock.connectors.tables.static_table import StaticTable
 from penstock.connectors.targets.kept_results import Results
 from penstock.connectors.targets.target import Target
 from penstock.errors import QueryError
-from penstock.language.aggregating import aggregate
-from penstock.language.checks import refuse_hidden
-from penstock.language.deduping import dedupe
-from penstock.language.joining import join
-from penstock.language.ordering import bsort, cleanse
-from penstock.language.ordering import merge as merge_streams
-from penstock.language.resampling import resample
-from penstock.language.tables import join_table
-from penstock.language.times import only_progressing
-from penstock.language.turning import downwards, refuse_downwards
 
 if TYPE_CHECKING:
     from penstock.language.builder import Builder
@@ -60,32 +60,16 @@ class Stream:
 
     def filter(self, *predicates: str, name: str | None = None) -> tuple[Stream, ...]:
         """Route every tuple to the stream of the first predicate it satisfies; the last stream takes the rest."""
-        box = self._filter(predicates, name, rest=True)
+        box = filter_box(self, predicates, name, rest=True)
         return tuple(Stream(self._builder, Port(box, i)) for i in range(len(predicates) + 1))
 
     def where(self, predicate: str, *, name: str | None = None) -> Stream:
         """Only the tuples that satisfy the predicate."""
-        return Stream(self._builder, Port(self._filter((predicate,), name, rest=False)))
-
-    def _filter(self, predicates: Sequence[str], name: str | None, *, rest: bool) -> Filter:
-        label = self._builder._fresh("filter", name)
-        with self._builder._building(label):
-            if not predicates:
-                raise QueryError("a filter needs at least one predicate", hint="filter('len > 100')")
-            bound = tuple(bind_predicate(p, self.schema) for p in predicates)
-            box = Filter(label, (self._port,), bound, rest)
-            self._builder._add(box)
-            return box
+        return Stream(self._builder, Port(filter_box(self, (predicate,), name, rest=False)))
 
     def map(self, *, name: str | None = None, **outputs: str) -> Stream:
         """A stream of new tuples: every attribute is an SQL expression of the old one."""
-        label = self._builder._fresh("map", name)
-        with self._builder._building(label):
-            if not outputs:
-                raise QueryError("a map needs at least one output attribute", hint="map(minute='ts / 60')")
-            refuse_hidden(tuple(outputs))
-            bound = tuple((out, bind(text, self.schema, what=f"attribute '{out}'")) for out, text in outputs.items())
-            return self._builder._add(Map(label, (self._port,), bound))
+        return map_stream(self, outputs, name)
 
     def aggregate(
         self,
@@ -271,6 +255,30 @@ class Stream:
         """
         return resample(self, other, outputs, on=on, size=size, by=by, assuming=assuming, name=name)
 
+    def top(
+        self,
+        n: int,
+        *,
+        by: str,
+        size: Duration,
+        on: str | None = None,
+        advance: Duration | None = None,
+        groups: Sequence[str] | str = (),
+        ascending: bool = False,
+        name: str | None = None,
+    ) -> Stream:
+        """The `n` tuples with the largest value of `by`, in the windows `[start, start + size)` of `on` and each group.
+
+        `by` is an SQL expression; with `ascending=True` the smallest are wanted. Of equal ones the tuple with the
+        smaller `on` comes first, then the one that arrived first. Tuples without a value come last in either case.
+
+        A result is a tuple as it was, behind the start of its window (`window`) and its place in it (`rank`, from 1).
+        Windows start at every multiple of `advance` (of `size` without it); results leave once, when the low-water
+        mark of the stream has reached the end of their window. `on` may be left out if the stream makes progress on
+        one attribute only. `groups` is one attribute or several. `name` names the box.
+        """
+        return top(self, n, by=by, size=size, on=on, advance=advance, groups=groups, ascending=ascending, name=name)
+
     def output(self, name: str, to: Target | None = None) -> Stream:
         """Let the stream leave the network under this name; without `to` its tuples are kept for reading."""
         with self._builder._building(name):
@@ -326,25 +334,3 @@ class Stream:
             hint="keep the progressing attribute, or compute it with a monotone expression such as ts / 60 or "
             "date_trunc('minute', ts)",
         )
-
-
-def union(*streams: Stream, name: str | None = None) -> Stream:
-    """All tuples of several streams of one schema, in any order."""
-    if len(streams) < 2:
-        raise QueryError("a union needs at least two streams", found=str(len(streams)))
-    builder = streams[0]._builder
-    label = builder._fresh("union", name)
-    with builder._building(label):
-        if any(s._builder is not builder for s in streams):
-            raise QueryError("the streams of a union belong to different networks")
-        return builder._add(Union(label, tuple(s._port for s in streams)))
-
-
-def merge(*streams: Stream, on: str | None = None, name: str | None = None) -> Stream:
-    """All tuples of several streams of one schema, in order of `on`: the order-preserving union.
-
-    `on` is an attribute that all of them make progress on, and may be left out if there is only one. A tuple leaves
-    when the low-water marks of all streams have reached it; equal ones leave as they arrive, and those that leave
-    together in the order of the streams. `name` names the box.
-    """
-    return merge_streams(*streams, on=on, name=name)

@@ -9,10 +9,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from penstock.algebra.box import Box, Filter, Map, Port, Source, Stateful, Union
-from penstock.algebra.least_marks import Progress
-from penstock.algebra.table_join import TableJoin
-from penstock.errors import InternalError
+from penstock.algebra.box import Box, Port, Stateful, Stateless
 from penstock.plan.plan import INTAKE, Plan
 
 Partition = tuple[str, ...] | None
@@ -31,33 +28,12 @@ def assign_stages(plan: Plan) -> Plan:
 
 
 def _flows(box: Box, flows: dict[str, frozenset[Flow]], stages: dict[str, int]) -> frozenset[Flow]:
-    match box:
-        case Source():
-            return frozenset({(INTAKE, None)})
-        case Stateful():
-            return frozenset({(stages[box.name], box.partition)})
-        case Filter() | Progress():
-            # No tuple passes the latter, but what a bucket knows of progress is true of its own tuples only.
-            return flows[box.inputs[0].name]
-        case Map():
-            return frozenset((place, _renamed(box, keys)) for place, keys in flows[box.inputs[0].name])
-        case TableJoin():
-            return frozenset(
-                (place, None if keys is None else tuple(box.name_of(k) for k in keys))
-                for place, keys in flows[box.inputs[0].name]
-            )
-        case Union():
-            return frozenset().union(*(flows[p.name] for p in box.inputs))
-    if len(box.inputs) == 1:
-        return frozenset((place, None) for place, _ in flows[box.inputs[0].name])
-    raise InternalError(f"no rule for the flows of a {box.kind}", box=box.name)
-
-
-def _renamed(box: Map, keys: Partition) -> Partition:
-    if keys is None:
-        return None
-    names = {e.columns[0]: out for out, e in box.outputs if e.column is not None}
-    return tuple(names[k] for k in keys) if all(k in names for k in keys) else None
+    if isinstance(box, Stateful):
+        return frozenset({(stages[box.name], box.partition)})
+    if isinstance(box, Stateless):
+        coming = [flow for port in box.inputs for flow in flows[port.name]]
+        return frozenset((place, None if keys is None else box.spread(keys)) for place, keys in coming)
+    return frozenset({(INTAKE, None)})
 
 
 def _stage(box: Stateful, inputs: list[frozenset[Flow]]) -> int:

@@ -2,15 +2,9 @@
 
 from __future__ import annotations
 
-from penstock.algebra.aggregate import Aggregate
-from penstock.algebra.box import Output, Port, Source, Stateful
-from penstock.algebra.buffered import BufferedAggregate
+from penstock.algebra.box import Output, Port, Stateful
 from penstock.algebra.hidden import fallen
-from penstock.algebra.join import SEGMENT, Join
-from penstock.algebra.joint import joint_names
-from penstock.algebra.lowlevel import LowLevel
-from penstock.algebra.table_join import TableJoin
-from penstock.algebra.ticks import span_text
+from penstock.algebra.joint_punctuation import joint_names
 from penstock.plan.mark_groups import lost
 from penstock.plan.plan import INTAKE, OUT_OF_ORDER, Plan
 
@@ -25,48 +19,24 @@ def explain(plan: Plan) -> str:
         if isinstance(box, Stateful | Output) or "!" in box.name:
             continue
         lines.append(f"  {box.kind} {box.name}{_inputs(box.inputs)}: {box.describe()}")
-        if isinstance(box, Source):
-            lines.append(f"    reads {', '.join(n for n in box.tuples.names if n in plan.columns[box.name])}")
-        if isinstance(box, TableJoin):
-            names, known = box.loaded(plan.columns[box.name]).names, len(box.pairing.right)
-            lines.append(f"    loads {', '.join(names)} ({len(names)} of {_counted(known, 'column')} of the table)")
+        lines += [f"    {line}" for line in box.details(plan.columns.get(box.name, frozenset()))]
         ports = [port for i in range(len(box.ports)) if _used(plan, port := Port(box, i))]
         lines += [f"    -> {_progress(port)}{_jointly(plan, port)}" for port in ports]
     for stage in range(INTAKE + 1, plan.stages + 1):
         lines += ["", f"stage {stage}"]
         for box in plan.stateful(stage):
             lines.append(f"  {box.kind} {box.name}{_inputs(box.inputs)}: {box.describe()}")
-            if isinstance(box, LowLevel):
-                lines.append(f"    table: {box.table:,} entries in every bucket, a place for each group by its hash")
-                lines.append(f"    flush {box.flush.name}: {box.flush.describe()}")
-            if isinstance(box, BufferedAggregate):
-                lines.append("    keeps every tuple until its last window has closed, and then computes that window")
-            elif isinstance(box, Aggregate):
-                lines.append(f"    low level: {_low_level(box)}")
-                lines.append(f"    high level: results leave when {box.on} has passed a window's end")
-                if box.joint is not None:
-                    lines.append(f"    or has in all pairs with their {box.joint.column} (joint punctuation)")
-            if isinstance(box, Join):
-                lines.append(f"    keeps {box.keeps()}")
+            lines += [f"    {line}" for line in box.details(plan.columns.get(box.name, frozenset()))]
             if (instead := lost(box)) is not None:
                 lines.append(f"    {instead}")
             for slot, port in enumerate(box.inputs):
-                # The low level of an aggregate is in the same bucket.
-                if not (isinstance(port.box, LowLevel) and isinstance(box, Aggregate)) and "!" not in port.name:
-                    lines.append(f"    exchange of {port.name}: {_exchange(box.keys(slot))}")
+                if "!" not in port.name and (how := box.exchange(slot)) is not None:
+                    lines.append(f"    exchange of {port.name}: {how}")
             lines.append(f"    -> {_progress(Port(box))}{_jointly(plan, Port(box))}")
     lines += ["", "outlet"]
     lines += [f"  output {o.name}{_inputs(o.inputs)}: {o.describe()}" for o in network.outputs if "!" not in o.name]
     lines += ["", f"pruned: nobody reads {', '.join(plan.pruned)}"] if plan.pruned else []
     return "\n".join(lines)
-
-
-def _exchange(keys: tuple[str, ...] | None) -> str:
-    if keys is None:
-        return "to every bucket"
-    if keys == (SEGMENT,):
-        return "by segment of time, as there are no keys"
-    return f"by {', '.join(keys)}" if keys else "to bucket 0, as there are no keys"
 
 
 def _counted(number: int, what: str) -> str:
@@ -88,13 +58,6 @@ def _jointly(plan: Plan, port: Port) -> str:
         return ""
     left, right = (" or ".join(names) for names in joint_names(port))
     return f", and jointly on ({left}, {right})"
-
-
-def _low_level(box: Aggregate) -> str:
-    low = box.inputs[0].box
-    if isinstance(low, LowLevel):
-        return f"{low.name}, whose partial aggregates are merged"
-    return f"partial aggregates per pane of {span_text(box.window.pane, box.on_type)}, before the exchange"
 
 
 def _used(plan: Plan, port: Port) -> bool:

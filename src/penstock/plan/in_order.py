@@ -17,23 +17,15 @@ sort would destroy: what they read is left alone. A stateless box that is wanted
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import fields, replace
-from typing import Final
+from dataclasses import replace
 
-from penstock.algebra.aggregate import Aggregate
-from penstock.algebra.box import Box, Filter, Map, Output, Port, Source, Stateful, Union
-from penstock.algebra.buffered import BufferedAggregate
-from penstock.algebra.cleanse import Cleanse, Merge
-from penstock.algebra.join import Join
-from penstock.algebra.lowlevel import LowLevel
+from penstock.algebra.box import Box, Output, Port, Stateful
 from penstock.algebra.network import Network
-from penstock.algebra.table_join import TableJoin
+from penstock.algebra.order import ANY, ARRIVAL
+from penstock.algebra.source import Source
+from penstock.boxes.cleanse.box import Cleanse, Merge
+from penstock.boxes.union.box import Union
 from penstock.plan.plan import IN_ORDER, Plan, fresh_name
-
-ARRIVAL: Final = "#arrival"
-"""The order of arrival, in the place of an attribute to be ordered on."""
-ANY: Final = "#any"
-"""Whatever order is there."""
 
 
 def in_order(plan: Plan) -> Plan:
@@ -88,17 +80,14 @@ class _Rewriting:
     def _build_producer(self, box: Source | Stateful) -> None:
         """A box where streams begin: the first that can put them in order."""
         made = replace(box, inputs=self._inputs(box, ANY))
-        if type(made) is Aggregate and made.window.size > made.window.advance and not _two_level(made):
-            made = BufferedAggregate(**{f.name: getattr(made, f.name) for f in fields(made)})
-        if isinstance(made, LowLevel):
-            made = made.in_order()
+        made = made.in_order() if isinstance(made, Stateful) else made
         self._built.append(made)
         for port in _ports(box):
             mine, default = Port(made, port.index), port.progressing[:1]
             for order in self._wanted.get(port.name, ()):
                 on = order
                 # In-order systems know no other join output than one in order.
-                if order == ANY or (order == ARRIVAL and isinstance(box, Join)):
+                if order == ANY or (order == ARRIVAL and isinstance(box, Stateful) and box.sorts_always):
                     on = default[0] if default else ARRIVAL
                 settled = on == ARRIVAL or (port.index == 0 and _in_order(made, on))
                 self._given[port.name, order] = mine if settled else self._sorted(port, mine, on)
@@ -142,44 +131,13 @@ class _Rewriting:
 
 def _upstream(box: Box, slot: int, order: str) -> str:
     """The order in which a box wants an input, so that it can give what is wanted of it."""
-    if isinstance(box, Output):
-        return next(iter(box.inputs[0].progressing), ANY)
-    if isinstance(box, Stateful):
-        return _own_order(box, slot)
-    if order in (ARRIVAL, ANY) or isinstance(box, Filter | Union):
-        return order
-    if isinstance(box, Map):
-        if any(name == order for name, _, _ in box.turned):
-            # It stems from an attribute that decreases: a sort on another one would lose sight of that.
-            return ARRIVAL
-        return next((attribute for name, attribute, _ in box.carried if name == order), ANY)
-    if isinstance(box, TableJoin):
-        return next((a for a in box.inputs[0].progressing if box.name_of(a) == order), ANY)
-    return order if order in box.inputs[slot].progressing else ANY
-
-
-def _own_order(box: Stateful, slot: int) -> str:
-    """What a stateful box is defined on: an attribute, or arrival."""
-    if getattr(box, "assuming", None) is not None or getattr(box, "timeout", None) is not None or _two_level(box):
-        return ARRIVAL
-    on = getattr(box, "on", None)
-    attribute = on[slot] if isinstance(on, tuple) else on
-    return attribute if attribute in box.inputs[slot].progressing else ARRIVAL
-
-
-def _two_level(box: Stateful) -> bool:
-    """Whether a box merges the partial aggregates of its own low level: then nothing comes between the two."""
-    return isinstance(box.inputs[0].box, LowLevel)
+    kept = order in (ARRIVAL, ANY) and not isinstance(box, Output | Stateful)
+    return order if kept else box.order_before(slot, order)
 
 
 def _in_order(box: Source | Stateful, on: str) -> bool:
     """Whether what leaves a box is one sequence in order of an attribute."""
-    if isinstance(box, Source):
-        return _arrives_in_order(box, on)
-    if isinstance(box, LowLevel):
-        # The high level behind it is in the same buckets, and each of these is in order.
-        return box.on == on
-    return isinstance(box, Cleanse | Aggregate) and box.on == on and not box.by
+    return _arrives_in_order(box, on) if isinstance(box, Source) else box.leaves_in_order(on)
 
 
 def _arrives_in_order(source: Source, on: str) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from penstock.algebra.box import Box, Map, Output, Port, Source
+from penstock.algebra.box import Output, Port
 from penstock.connectors.targets.kept_results import Results
 from penstock.plan.plan import Plan
 
@@ -19,24 +19,14 @@ def errors_output(box: str) -> str:
     return f"{box}!errors"
 
 
-def keeps_late(box: Box) -> bool:
-    """Whether the late tuples of a box are kept, whoever reads them."""
-    return box.late_port() is not None and getattr(box, "late", "route") == "route"
-
-
-def keeps_errors(box: Box) -> bool:
-    """Whether what a box refuses is kept: that of every input, and of maps that look at the times they compute."""
-    return isinstance(box, Source) or (isinstance(box, Map) and bool(box.times))
-
-
 def keep_rejects(plan: Plan) -> Plan:
     network = plan.network
     kept = []
     for box in network.boxes:
         late = box.late_port()
-        if late is not None and keeps_late(box):
+        if late is not None and box.keeps_late:
             kept.append(Output(late_output(box.name), (Port(box, late),), Results()))
         errors = box.errors_port()
-        if errors is not None and keeps_errors(box):
+        if errors is not None and box.keeps_errors:
             kept.append(Output(errors_output(box.name), (Port(box, errors),), Results()))
     return replace(plan, network=replace(network, boxes=(*network.boxes, *kept)))

@@ -14,15 +14,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from penstock.algebra.aggregate import Aggregate
-from penstock.algebra.box import Box, Port, Source, Stateful, Union
-from penstock.algebra.buffered import BufferedAggregate
-from penstock.algebra.dedupe import Dedupe
-from penstock.algebra.group_marks import GroupMarks
-from penstock.algebra.groupwise import GroupwiseAggregate, Periodic
-from penstock.algebra.join import Join
-from penstock.algebra.least_marks import LeastMarks
-from penstock.plan.mark_paths import Carriers, Path, path_to
+from penstock.algebra.box import Box, Port, Stateful
+from penstock.algebra.source import Source
+from penstock.boxes.group_marks.box import GroupMarks
+from penstock.boxes.union.box import Union
+from penstock.plan.mark_paths import Carriers, path_to
 from penstock.plan.plan import Plan
 
 
@@ -34,7 +30,7 @@ def mark_groups(plan: Plan) -> Plan:
     carriers = Carriers({box.name for box in plan.network.boxes})
     for box in plan.network.boxes:
         new = replace(box, inputs=tuple(made[port.name] for port in box.inputs)) if box.inputs else box
-        new = _paced(new, carriers) if isinstance(new, Aggregate | GroupwiseAggregate) else new
+        new = _paced(new, carriers) if isinstance(new, Stateful) else new
         boxes += [*carriers.boxes, new]
         carriers.boxes.clear()
         made.update({Port(box, i).name: Port(new, i) for i in range(len(box.ports))})
@@ -58,31 +54,16 @@ def _marks(source: Source) -> GroupMarks:
     return GroupMarks(name, (Port(source),), source.on, _groups(source), delay, source.name, source.late)
 
 
-def _paced(box: Aggregate | GroupwiseAggregate, carriers: Carriers) -> Box:
-    """The box, with the marks of its groups as a second input if they reach it."""
-    path = _path(box)
-    if path is None:
-        return box
-    inputs = (*box.inputs, path.lay(carriers, box.name))
-    if isinstance(box, GroupwiseAggregate):
-        return replace(box, inputs=inputs, paced=path.groups)
-    windows, paced = Periodic(box.window), path.groups
-    return GroupwiseAggregate(box.name, inputs, box.aggregation, box.outputs, box.on, windows, box.by, paced=paced)
-
-
-def _path(box: Aggregate | GroupwiseAggregate) -> Path | None:
-    """How the marks of groups reach a box that can use them, if they do."""
-    if isinstance(box, BufferedAggregate) or (isinstance(box, Aggregate) and box.joint is not None):
-        # Groups that joint punctuation closes do not wait for the band: marks of groups would, behind a join.
-        return None
-    if isinstance(box, GroupwiseAggregate) and (box.numbered or box.assuming is not None):
-        return None
-    return path_to(box.inputs[0], box.on, box.by)
+def _paced(box: Stateful, carriers: Carriers) -> Stateful:
+    """The box, with the marks of its groups as another input if they reach it."""
+    wanted = box.pace_by
+    path = None if wanted is None else path_to(box.inputs[0], *wanted)
+    return box if path is None else box.with_pace(path.lay(carriers, box.name), path.groups)
 
 
 def lost(box: Stateful) -> str | None:
     """For a box that the marks of groups do not reach, or that cannot use them: what it has instead."""
-    if isinstance(box, LeastMarks) or (isinstance(box, GroupwiseAggregate) and box.paced):
+    if box.paced:
         return None
     marks = next((found for port in box.inputs if (found := _above(port)) is not None), None)
     if marks is None:
@@ -98,6 +79,6 @@ def _above(port: Port) -> GroupMarks | None:
     """The marks of groups that a port's stream comes from, with nothing in between that would hold tuples back."""
     if isinstance(port.box, GroupMarks):
         return port.box if port.index == 0 else None
-    if isinstance(port.box, Stateful) and not isinstance(port.box, Dedupe | Join):
+    if isinstance(port.box, Stateful) and not port.box.passes_at_once:
         return None
     return next((found for upstream in port.box.inputs if (found := _above(upstream)) is not None), None)

@@ -18,14 +18,13 @@ from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 
-from penstock.algebra.box import Box, Filter, Map, Port, Union
-from penstock.algebra.dedupe import Dedupe
-from penstock.algebra.expression import Expression
-from penstock.algebra.group_marks import GroupMarks
-from penstock.algebra.join import Join
-from penstock.algebra.kernel import quote
-from penstock.algebra.least_marks import Branch, LeastMarks, Progress
-from penstock.algebra.table_join import TableJoin
+from penstock.algebra.box import Box, Port
+from penstock.algebra.expressions.expression import Expression
+from penstock.algebra.expressions.kernel import quote
+from penstock.algebra.mark_ways import Along, Together
+from penstock.boxes.group_marks.box import GroupMarks
+from penstock.boxes.least_marks.box import Branch, LeastMarks, Progress
+from penstock.boxes.map.box import Map
 from penstock.plan.plan import fresh_name
 
 
@@ -75,25 +74,14 @@ class Path(ABC):
 def path_to(port: Port, on: str, by: Collection[str]) -> Path | None:
     """How marks of groups of some of the columns `by` come to a port, of the time `on`; None if they do not."""
     box = port.box
-    match box:
-        case GroupMarks() if port.index == 0:
-            return _Start(on, box.groups, box) if box.on == on and {*box.groups} <= {*by} else None
-        case Filter() | Dedupe():
-            return path_to(box.inputs[0], on, by)
-        case Map():
-            known = dict(box.outputs)
-            times = [attribute for name, attribute, _ in box.carried if name == on]
-            names = {c: name for name in reversed(list(by)) if (c := known[name].column) is not None}
-            return _renamed(box, on, times, names, known)
-        case TableJoin():
-            names = {column: box.name_of(column) for column in box.inputs[0].schema.names}
-            times = [column for column, name in names.items() if name == on]
-            return _renamed(box, on, times, {c: n for c, n in names.items() if n in by}, None)
-        case Union():
-            return _together(port, on, by, [({name: name for name in by}, on, 0) for _ in box.inputs])
-        case Join() if not box.preserved:
-            # A tuple that leaves alone does so behind the marks of its group.
-            return _together(port, on, by, _sides(box, on, by))
+    if isinstance(box, GroupMarks):
+        starts = port.index == 0 and box.on == on and {*box.groups} <= {*by}
+        return _Start(on, box.groups, box) if starts else None
+    match box.mark_way(on, by):
+        case Along() as way:
+            return _along(box, on, way)
+        case Together() as way:
+            return _together(port, on, way)
     return None
 
 
@@ -120,11 +108,12 @@ class _Renamed(Path):
 
 
 @dataclass(frozen=True)
-class _Together(Path):
+class _Joined(Path):
     """Behind a box that brings streams together."""
 
     port: Port
     branches: tuple[tuple[Branch, Path | None], ...]
+    parts: bool
 
     def lay(self, carriers: Carriers, name: str) -> Port:
         key = (self.port.name, self.on, self.groups)
@@ -136,23 +125,22 @@ class _Together(Path):
         laid = [None if path is None else path.lay(carriers, self.port.name) for _, path in self.branches]
         first = laid[0]
         same = first is not None and all(port is not None and port.name == first.name for port in laid)
-        if first is not None and same and isinstance(self.port.box, Union):
+        if first is not None and same and self.parts:
             # One stream, in parts that are put together again.
             return first
         together = zip(self.branches, self.port.box.inputs, laid, strict=True)
         return carriers.least(self, self.port, [(branch, stream, marks) for (branch, _), stream, marks in together])
 
 
-def _renamed(
-    box: Map | TableJoin, on: str, times: Sequence[str], names: dict[str, str], known: dict[str, Expression] | None
-) -> Path | None:
-    """The way through a box with one input; `names` are those behind of columns before."""
-    found = path_to(box.inputs[0], times[0], names) if times else None
+def _along(box: Box, on: str, way: Along) -> Path | None:
+    """The way through a box with one input."""
+    found = path_to(box.inputs[0], way.time, way.names)
     if found is None:
         return None
-    schema, groups = box.inputs[0].schema, tuple(names[name] for name in found.groups)
+    schema, groups = box.inputs[0].schema, tuple(way.names[name] for name in found.groups)
     before = dict(zip((*groups, on), (*found.groups, found.on), strict=True))
     bare = {n: Expression(c, quote(c), schema.field(c).type, (c,)) for n, c in before.items()}
+    known = way.computed
     # A mark need not be the value of any tuple, so an expression may have no value for it.
     made = bare if known is None else {n: e if (e := known[n]).column else _tried(e) for n in bare}
     return _Renamed(on, groups, found, tuple(made.items()))
@@ -162,41 +150,27 @@ def _tried(expression: Expression) -> Expression:
     return replace(expression, sql=f"TRY({expression.sql})")
 
 
-def _together(
-    port: Port, on: str, by: Collection[str], sides: Sequence[tuple[dict[str, str], str, int]]
-) -> Path | None:
-    """Where streams come together: of each, the names behind of its columns, its time, and how its marks are moved."""
+def _together(port: Port, on: str, way: Together) -> Path | None:
+    """The way through a box in which streams come together."""
     paths = [
-        path_to(stream, time, names) if time in stream.progressing else None
-        for stream, (names, time, _) in zip(port.box.inputs, sides, strict=True)
+        path_to(stream, own.time, own.names) if own.time in stream.progressing else None
+        for stream, own in zip(port.box.inputs, way.streams, strict=True)
     ]
-    behind = [None if p is None else tuple(s[0][g] for g in p.groups) for p, s in zip(paths, sides, strict=True)]
+    behind = [
+        None if p is None else tuple(s.names[g] for g in p.groups) for p, s in zip(paths, way.streams, strict=True)
+    ]
     groups = next((g for g in behind if g is not None), None)
     if groups is None:
         return None
     branches: list[tuple[Branch, Path | None]] = []
-    for stream, path, own, (names, time, shift) in zip(port.box.inputs, paths, behind, sides, strict=True):
-        before = {name: column for column, name in names.items()}
+    for stream, path, named, own in zip(port.box.inputs, paths, behind, way.streams, strict=True):
+        before = {name: column for column, name in own.names.items()}
         if not {*groups} <= {*before}:
             return None
         # Marks of other groups say no more of these than the mark of the stream does.
-        speaks = path is not None and own is not None and {*own} == {*groups}
-        if path is not None and own is not None and speaks:
-            before = dict(zip(own, path.groups, strict=True))
-        branch = Branch(stream.name, time, tuple(before[name] for name in groups), speaks, shift)
+        speaks = path is not None and named is not None and {*named} == {*groups}
+        if path is not None and named is not None and speaks:
+            before = dict(zip(named, path.groups, strict=True))
+        branch = Branch(stream.name, own.time, tuple(before[name] for name in groups), speaks, own.shift)
         branches.append((branch, path if speaks else None))
-    return _Together(on, groups, port, tuple(branches))
-
-
-def _sides(box: Join, on: str, by: Collection[str]) -> list[tuple[dict[str, str], str, int]]:
-    """Of each side of a join: the names in the pairs of its columns, or of columns that must equal them."""
-    equal = box.pairing.equalities
-    names: tuple[dict[str, str], dict[str, str]] = ({}, {})
-    for name, side, column in box.columns:
-        if name in by:
-            names[side].setdefault(column, name)
-            others = [pair[1 - side] for pair in equal if pair[side] == column]
-            for other in others:
-                names[1 - side].setdefault(other, name)
-    shifts = box.shifts(on)
-    return [(names[side], box.on[side], shifts[side]) for side in (0, 1)]
+    return _Joined(on, groups, port, tuple(branches), way.parts)

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from penstock.algebra.box import Box, Output, Source
-from penstock.plan.keep_rejects import keeps_late
+from penstock.algebra.box import Box, Output
+from penstock.algebra.source import Source
 from penstock.plan.plan import Plan
 
 
@@ -17,7 +17,7 @@ def prune_boxes(plan: Plan) -> Plan:
     read: set[str] = set()
     kept: list[Box] = []
     for box in reversed(plan.network.boxes):
-        if isinstance(box, Output | Source) or box.name in read or keeps_late(box):
+        if isinstance(box, Output | Source) or box.name in read or box.keeps_late:
             kept.append(box)
             read.update(port.box.name for port in box.inputs)
     alive = {id(box) for box in kept}

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from penstock.algebra.box import Port, Source, Stateful
+from penstock.algebra.box import Port, Stateful
 from penstock.algebra.hidden import SEQ
+from penstock.algebra.source import Source
 from penstock.plan.plan import Plan
 
 

@@ -9,10 +9,9 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-from penstock.algebra.aggregate import Aggregate
-from penstock.algebra.box import Box, Filter, Port, Source, Stateful, Union
-from penstock.algebra.lowlevel import LowLevel
+from penstock.algebra.box import Box, Port, Stateful
 from penstock.algebra.network import Network
+from penstock.algebra.source import Source
 from penstock.plan.plan import Plan
 
 
@@ -27,8 +26,6 @@ def _step(network: Network, port: Port) -> int:
 
 
 def _of(network: Network, consumer: Box) -> int:
-    if isinstance(consumer, Aggregate | LowLevel):
-        return consumer.window.pane
-    if isinstance(consumer, Filter | Union):
-        return math.gcd(*(_step(network, Port(consumer, i)) for i in range(len(consumer.ports))))
-    return 1
+    if consumer.step is not None:
+        return consumer.step
+    return math.gcd(*(_step(network, Port(consumer, i)) for i in range(len(consumer.ports))))

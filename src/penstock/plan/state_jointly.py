@@ -6,18 +6,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from penstock.algebra.aggregate import Aggregate
 from penstock.algebra.box import Port
-from penstock.algebra.buffered import BufferedAggregate
-from penstock.algebra.join import Join
-from penstock.algebra.joint import joint_names
+from penstock.algebra.joint_punctuation import joint_names
 from penstock.plan.plan import Plan
 
 
 def state_jointly(plan: Plan) -> Plan:
     network = plan.network
-    # Windows that are only computed once they are complete have no groups that could leave before.
-    users = [b for b in network.boxes if isinstance(b, Aggregate) and not isinstance(b, BufferedAggregate) and b.joint]
+    users = [box for box in network.boxes if box.pair_use is not None]
     ports: set[str] = set()
     for user in users:
         _add(user.inputs[0], ports)
@@ -29,5 +25,5 @@ def _add(port: Port, ports: set[str]) -> None:
     if port.name not in ports and all(joint_names(port)):
         ports.add(port.name)
         # A join makes its pair of the marks that its inputs state alone.
-        for upstream in () if isinstance(port.box, Join) else port.box.inputs:
+        for upstream in () if port.box.begins_pairs else port.box.inputs:
             _add(upstream, ports)

@@ -21,9 +21,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.algebra.box import Source, Track
-from penstock.algebra.expression import bind_predicate, mask
-from penstock.algebra.rejects import reject_table, why_out_of_range
+from penstock.algebra.error_records import reject_table, why_out_of_range
+from penstock.algebra.expressions.expression import bind_predicate, mask
+from penstock.algebra.source import Source, Track
 from penstock.algebra.ticks import BEGINNING, out_of_range
 from penstock.errors import WorldError
 from penstock.progress.disorder import Values

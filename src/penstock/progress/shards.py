@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from penstock.algebra.box import Source, Track
 from penstock.algebra.hidden import ENDED
+from penstock.algebra.source import Source, Track
 from penstock.algebra.ticks import BEGINNING, END
 from penstock.progress.extremes import NOTHING, Extremes, Reach
 from penstock.progress.idle import Idle

@@ -41,6 +41,8 @@ def last_epoch(checkpoint: Folder) -> int:
 def agree(job: Job) -> None:
     """Make all pieces be of one batch, or refuse."""
     board, log = Board(job.board, job.epoch), SparkLog(job.spark)
+    job.check_claim()
+    board.forget_unreadable_plans()
     posted = board.batches()
     begun = max([*posted, *board.planned(), log.committed()], default=-1)
     whole, found = _last_whole(job, board, posted)

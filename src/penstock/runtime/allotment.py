@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from penstock.algebra.box import Source
-from penstock.algebra.expression import bind_predicate
+from penstock.algebra.expressions.expression import bind_predicate
+from penstock.algebra.source import Source
 from penstock.connectors.connector import UNLIMITED, Advance, Feed, Limit, Position
 from penstock.runtime.job import Job
 

@@ -15,8 +15,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Final
 
-from penstock.algebra.box import Source
 from penstock.algebra.hidden import ENDED
+from penstock.algebra.source import Source
 from penstock.errors import WorldError
 from penstock.progress.disorder import Disorder
 from penstock.progress.extremes import Extremes
@@ -262,6 +262,19 @@ class Board:
     def planned(self) -> list[int]:
         """The batches that are known to have been planned, but have no record."""
         return sorted(self._files(_OFFSET).keys() - self._files(_SUFFIX).keys())
+
+    def forget_unreadable_plans(self) -> None:
+        """Take back what was said of batches without a record, where it cannot be read.
+
+        It is synced before a batch shows anywhere, so that it is damaged means that nothing has shown; where something
+        has damaged it since, the targets tell that they are ahead.
+        """
+        for batch in self.planned():
+            for name in self._files(_OFFSET)[batch]:
+                try:
+                    read_sealed(self._folder, name)
+                except WorldError:
+                    self._delete([name])
 
     def planned_as(self, batch: int) -> str | None:
         """How a batch was said to be planned before it showed anywhere."""

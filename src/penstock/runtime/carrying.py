@@ -6,7 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import TypeVar
 
-from penstock.algebra.box import Box, Output, Source
+from penstock.algebra.box import Box, Output
+from penstock.algebra.source import Source
 from penstock.runtime.board import Record
 from penstock.runtime.job import Job
 

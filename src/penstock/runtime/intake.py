@@ -16,8 +16,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.algebra.box import Port, Source
+from penstock.algebra.box import Port
 from penstock.algebra.hidden import SEQ
+from penstock.algebra.source import Source
 from penstock.algebra.ticks import BEGINNING
 from penstock.connectors.connector import Chunk, Split
 from penstock.errors import WorldError

@@ -12,7 +12,7 @@ import time
 from collections.abc import Collection
 from typing import Final
 
-from penstock.algebra.box import Source
+from penstock.algebra.source import Source
 from penstock.errors import QueryError
 from penstock.progress.extremes import NOTHING, Extremes
 from penstock.runtime.board import Board, Record

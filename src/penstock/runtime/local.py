@@ -20,6 +20,7 @@ from penstock.runtime.shelf import jobs_of
 from penstock.runtime.stage import run_stage
 from penstock.runtime.train import Row, from_batches, to_batch
 from penstock.runtime.ways import run_stages, way_of
+from penstock.storage.folder import synced_together
 
 
 class LocalExecutor:
@@ -42,21 +43,23 @@ class LocalExecutor:
         if end == start:
             return None
         self._job = job = self._jobs.at(end.version)
+        with synced_together():
+            rows = self._rows(job, batch, start, end)
+        record = self._outlet.commit(batch, rows, offset_text(end))
+        self._batch = batch + 1
+        return record
+
+    def _rows(self, job: Job, batch: int, start: Offset, end: Offset) -> list[Row]:
         self._board.post_offset(batch, offset_text(end))
         rows = [r for a in self._planner.assignments(start, end) for r in read_assignment(job, a, batch)]
         # Through the row format, as on Spark: what does not survive it must fail here too.
         rows = list(from_batches(to_batch(r) for r in rows))
         if way_of(job, end, self._outlet.before(batch)) == EXPRESS:
-            rows = run_stages(job, batch, rows)
-        else:
-            for stage in range(1, job.plan.stages + 1):
-                arrived = list(from_batches(to_batch(r) for r in rows))
-                rows = [
-                    r for b in range(job.settings.buckets) for r in run_stage(job, stage, b, batch, _of(arrived, b))
-                ]
-        record = self._outlet.commit(batch, rows, offset_text(end))
-        self._batch = batch + 1
-        return record
+            return run_stages(job, batch, rows)
+        for stage in range(1, job.plan.stages + 1):
+            arrived = list(from_batches(to_batch(r) for r in rows))
+            rows = [r for b in range(job.settings.buckets) for r in run_stage(job, stage, b, batch, _of(arrived, b))]
+        return rows
 
     def _offset(self, batch: int) -> Offset | None:
         text = self._board.offset(batch) if batch >= 0 else None

@@ -19,13 +19,14 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from penstock.algebra.box import Marks, Source
-from penstock.algebra.group_marks import GroupMarks
+from penstock.algebra.box import Marks
 from penstock.algebra.hidden import visible
-from penstock.algebra.joint import shortest
+from penstock.algebra.joint_punctuation import shortest
+from penstock.algebra.source import Source
 from penstock.algebra.ticks import BEGINNING
 from penstock.connectors.targets.kept_results import KEEP_BYTES, KeptResults, Results
 from penstock.connectors.targets.target import Receipt
+from penstock.errors import WorldError
 from penstock.progress.disorder import Disorder, Stretch, joined
 from penstock.progress.shards import add_seen, read_shards, source_marks
 from penstock.runtime.board import Board, BoxWork, InputCount, Need, Record
@@ -47,6 +48,7 @@ class Outlet:
         self._jobs = jobs_of(job)
         self._board = Board(job.board, job.epoch)
         self._last: Record | None = None
+        self._forgotten = 0
         self._use(job)
 
     def _use(self, job: Job) -> None:
@@ -61,6 +63,19 @@ class Outlet:
     def before(self, batch: int) -> Record:
         """The record of the batch before."""
         return self._last if self._last is not None and self._last.batch == batch - 1 else self._board.at(batch - 1)
+
+    def announce(self, job: Job, batch: int, offset: str) -> None:
+        """Say how a batch was planned, if it may show outside: cheap where other files are synced with it."""
+        if any(output.target.outside for output in job.plan.network.outputs):
+            self._post_offset(batch, offset)
+
+    def _post_offset(self, batch: int, offset: str) -> None:
+        self._job.check_claim()
+        try:
+            self._board.post_offset(batch, offset)
+        except WorldError:
+            self._job.check_claim()  # whoever has the checkpoint now may have planned the batch in another way
+            raise
 
     def commit(self, batch: int, rows: Iterable[Row], offset: str) -> Record:
         """Make a batch visible and post its record; `offset` is the engine's text of how it was planned."""
@@ -78,7 +93,7 @@ class Outlet:
                 for output, receipt in piece.items():
                     receipts.setdefault(output, []).append(Receipt.from_json(receipt))
         if any(output.target.outside and receipts.get(output.name) for output in self._job.plan.network.outputs):
-            self._board.post_offset(batch, offset)
+            self._post_offset(batch, offset)
             self._job.check_claim()  # whoever has taken the checkpoint since knows nothing of it
         for output in self._job.plan.network.outputs:
             self._job.commit_output(output, batch, receipts.get(output.name, []))
@@ -90,11 +105,24 @@ class Outlet:
         if former.version != record.version or batch == 0:
             self._job.took_effect(batch, record.now)
         self._board.post(record)
+        self._forget()
         self._job.check_claim()  # what was written after it was lost does not count, and nobody shall think it does
         self._last = record
         warn_of_disorder(self._job.plan.network, before, record)
         judge(self._job.plan.network, self._job.settings, record)
         return record
+
+    def _forget(self) -> None:
+        """Delete what only earlier versions of the network needed, once no batch of theirs can be done again."""
+        job = self._job
+        if job.shelf is None or job.version == 1 or self._forgotten == job.version:
+            return
+        oldest = self._board.at(self._board.batches()[0])
+        if oldest.version == job.version:
+            job.shelf.versions.forget_plans(job.version)
+            for stage in range(job.plan.stages + 1, job.inherited.stages + 1):
+                job.checkpoint.child("state", str(stage)).delete_all()
+            self._forgotten = job.version
 
     def _record(
         self, batch: int, before: Record, notes: list[dict[str, Any]], receipts: dict[str, list[Receipt]]
@@ -116,10 +144,10 @@ class Outlet:
             for port, marks in content.get("marks", {}).items():
                 record.buckets.setdefault(port, {})[str(content["bucket"])] = marks
         for box in network.boxes:
-            if isinstance(box, GroupMarks):
+            if box.speaks_for is not None:
                 # Judged behind the intake, which has taken them.
                 late = sum(content.get("boxes", {}).get(box.name, {}).get("late", 0) for content in notes)
-                count = record.inputs.setdefault(box.source, InputCount())
+                count = record.inputs.setdefault(box.speaks_for, InputCount())
                 count.late, count.taken = count.late + late, count.taken - late
         for box in network.sources:
             _add_disorder(record, box, notes)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import datetime as dt
 from dataclasses import dataclass
 
-from penstock.algebra.box import Source
+from penstock.algebra.source import Source
 from penstock.progress.extremes import NOTHING
 from penstock.runtime.board import Record
 from penstock.runtime.job import Job

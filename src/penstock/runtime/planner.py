@@ -157,7 +157,7 @@ class Planner:
             stated,
             _said(beats, demanded, latent),
             left,
-            start.starts,
+            start.starts if changes else {},
             record.shards if changes else {},
         )
 

@@ -12,8 +12,8 @@ from typing import Final
 
 import pyarrow as pa
 
-from penstock.algebra.box import Source, Track
 from penstock.algebra.network import Network
+from penstock.algebra.source import Source, Track
 from penstock.algebra.ticks import span_text, tick_ns
 from penstock.errors import PromiseWarning
 from penstock.runtime.board import Record

@@ -10,13 +10,14 @@ from typing import Any
 
 import pyarrow as pa
 
-from penstock.algebra.box import Output, Port, Source
+from penstock.algebra.box import Output, Port
 from penstock.algebra.hidden import ARRIVED, is_hidden, visible
+from penstock.algebra.source import Source
 from penstock.algebra.ticks import BEGINNING, END, from_ticks
 from penstock.connectors.memory import PunctuationElement, punctuation
 from penstock.connectors.targets.kept_results import KeptBatch, KeptResults, Results
 from penstock.errors import QueryError, WorldError
-from penstock.plan.keep_rejects import errors_output, keeps_errors, late_output
+from penstock.plan.keep_rejects import errors_output, late_output
 from penstock.progress.idle import Span, span_ns
 from penstock.runtime.board import Board, Record
 from penstock.runtime.job import Job
@@ -63,7 +64,7 @@ class Result:
 
     def errors(self, name: str) -> pa.Table:
         """What an input has refused, or a map that computes times, with the reason."""
-        boxes = [box.name for box in self._job.plan.network.boxes if keeps_errors(box)]
+        boxes = [box.name for box in self._job.plan.network.boxes if box.keeps_errors]
         if name not in boxes:
             raise QueryError(
                 f"there is no error stream of '{name}'",

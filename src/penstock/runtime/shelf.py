@@ -58,12 +58,14 @@ class Shelf:
         with self._changing:
             newest = self.newest
             if fingerprint(plan) == fingerprint(newest.plan):
+                _check_places(newest.plan, plan, [output.name for output in plan.network.outputs])
                 return newest
             _check_streams(newest.plan, plan)
             before = self.versions.at(newest.version)
             version = next_version(before, plan, discard)
             job = _job_of(newest, plan, version, before.inherited_by(version))
-            _check_places(newest, job)
+            outputs = [output.name for output in plan.network.outputs]
+            _check_places(newest.plan, plan, [name for name in outputs if not job.is_new("output", name)])
             job.check_claim()
             for output in plan.network.outputs:
                 if job.is_new("output", output.name):
@@ -111,16 +113,15 @@ def _check_streams(before: Plan, after: Plan) -> None:
         )
 
 
-def _check_places(before: Job, after: Job) -> None:
+def _check_places(before: Plan, after: Plan, staying: Iterable[str]) -> None:
     """Refuse to send an output elsewhere while batches of the version before may be on their way."""
-    places = {output.name: output.target.describe() for output in before.plan.network.outputs}
-    for output in after.plan.network.outputs:
-        place = output.target.describe()
-        if not after.is_new("output", output.name) and places[output.name] != place:
+    was, now = ({o.name: o.target.describe() for o in plan.network.outputs} for plan in (before, after))
+    for name in staying:
+        if was[name] != now[name]:
             raise QueryError(
-                f"the output '{output.name}' would go elsewhere",
-                network=after.plan.network.name,
-                expected=places[output.name],
-                found=place,
+                f"the output '{name}' would go elsewhere",
+                network=after.network.name,
+                expected=was[name],
+                found=now[name],
                 hint="stop the run and start it with the changed network, or give the output another name",
             )

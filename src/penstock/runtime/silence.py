@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
-from penstock.algebra.box import Source, Track
 from penstock.algebra.hidden import ENDED
 from penstock.algebra.network import Network
+from penstock.algebra.source import Source, Track
 from penstock.algebra.ticks import BEGINNING, END
 from penstock.progress.extremes import Extremes
 from penstock.progress.idle import Heartbeat, Idle, OnDemand

@@ -47,7 +47,7 @@ class SparkLog:
         return max(self._batches(_OFFSETS), default=-1)
 
     def versions(self) -> set[int]:
-        """The versions of the network that batches name which Spark will run again."""
+        """The versions of the network that are named by batches which Spark does not know to be done."""
         texts = [self.offset(batch) for batch in self._batches(_OFFSETS) if batch > self.committed()]
         return {intake_offset(text).version for text in texts if text is not None}
 

@@ -14,14 +14,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.algebra.box import Box, Marks, Output, Port, Stateful
-from penstock.algebra.failures import completed
+from penstock.algebra.box import Box, Marks, Output, Port, Stateful, Stateless
+from penstock.algebra.expressions.overflow import completed
 from penstock.algebra.hidden import ARRIVED, SEQ, end_of
-from penstock.algebra.table_join import TableJoin
 from penstock.algebra.ticks import END, to_ticks
-from penstock.errors import PenstockError, QueryError
-from penstock.operators.base import Entry, Operator, Slots
-from penstock.operators.catalog import entry, holder, operator
+from penstock.boxes.table_join.box import TableJoin
+from penstock.errors import InternalError, PenstockError, QueryError
+from penstock.operators.protocol import Entry, Operator, Slots
 from penstock.plan.plan import Plan
 from penstock.runtime.board import BoxWork
 from penstock.runtime.control import Control
@@ -62,7 +61,7 @@ class Superbox:
         self._stateful = {b.name: b for b in plan.network.boxes if isinstance(b, Stateful)}
         self._entries: dict[str, Entry] = {}
         self._holders = (
-            {b.name: holder(b, slots(b.name), self._needed(b)) for b in plan.stateful(place)} if slots else {}
+            {b.name: b.holder(slots(b.name), self._needed(b)) for b in plan.stateful(place)} if slots else {}
         )
         self._slots = slots
         self._bucket = bucket
@@ -161,9 +160,11 @@ class Superbox:
             work.tuples_in += tuples.num_rows
             if isinstance(box, Stateful):
                 if box.name not in self._entries:
-                    self._entries[box.name] = entry(box, self._needed(box))
+                    self._entries[box.name] = box.entry(self._needed(box))
                 self._entries[box.name].process(slot, tuples)
                 return
+            if not isinstance(box, Stateless):
+                raise InternalError(f"nobody does the work of a {box.kind}", box=box.name)
             results = list(self._operator(box).process(slot, tuples))
             work.tuples_out += sum(t.num_rows for port, t in results if box.delivers(port))
             work.refused += sum(t.num_rows for port, t in results if port == box.errors_port())
@@ -183,11 +184,11 @@ class Superbox:
         """The columns that are needed of each output of a box."""
         return tuple(self._plan.columns.get(Port(box, i).name, frozenset()) for i in range(len(box.ports)))
 
-    def _operator(self, box: Box) -> Operator:
+    def _operator(self, box: Stateless) -> Operator:
         if box.name not in self._operators:
             version = self._control.tables.get(box.name)
             rows = self._tables(box, version) if isinstance(box, TableJoin) else None
-            self._operators[box.name] = operator(box, self._plan.columns.get(box.name, frozenset()), rows)
+            self._operators[box.name] = box.operator(self._plan.columns.get(box.name, frozenset()), rows)
         return self._operators[box.name]
 
 

@@ -21,7 +21,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from penstock.algebra.table_join import TableJoin
+from penstock.boxes.table_join.box import TableJoin
 from penstock.connectors.tables.static_table import StaticTable
 from penstock.connectors.tables.store import Stamp
 from penstock.errors import InternalError, PenstockError

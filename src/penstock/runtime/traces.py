@@ -11,8 +11,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
-from penstock.algebra.box import Box, Source
+from penstock.algebra.box import Box
 from penstock.algebra.network import Network
+from penstock.algebra.source import Source
 
 HEARTBEAT: Final = "heartbeat"
 ETS: Final = "ETS"

@@ -14,7 +14,7 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from penstock.algebra import kernel
+from penstock.algebra.expressions import kernel
 
 ROW_SCHEMA: Final = pa.schema(
     [pa.field("bucket", pa.int32()), pa.field("header", pa.string()), pa.field("body", pa.binary())]

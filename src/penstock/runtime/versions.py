@@ -18,7 +18,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Final
 
-from penstock.algebra.box import Box, Output, Port, Source, Stateful
+from penstock.algebra.box import Box, Output, Port, Stateful
+from penstock.algebra.source import Source
 from penstock.connectors.targets.kept_results import Results
 from penstock.errors import QueryError, WorldError
 from penstock.plan.plan import Plan

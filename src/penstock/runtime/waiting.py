@@ -11,11 +11,11 @@ import datetime as dt
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from penstock.algebra.box import Marks, Port, Source
-from penstock.algebra.group_marks import GroupMarks
+from penstock.algebra.box import Marks, Port
 from penstock.algebra.hidden import ENDED
-from penstock.algebra.joint import joint_attribute
+from penstock.algebra.joint_punctuation import joint_attribute
 from penstock.algebra.network import Network
+from penstock.algebra.source import Source
 from penstock.algebra.ticks import BEGINNING, END, tick_text
 from penstock.progress.extremes import Extremes
 from penstock.runtime.board import Need, Record
@@ -97,7 +97,7 @@ def _blame(network: Network, record: Record, source: Source, shard: str) -> str:
     track = source.tracks[0]
     mark = source.marks(seen)[track.mark]
     of_shard = f", shard '{shard}'" if len(record.shards[source.name]) > 1 else ""
-    groups = [b.name for b in network.boxes if isinstance(b, GroupMarks) and b.source == source.name]
+    groups = [b.name for b in network.boxes if b.speaks_for == source.name]
     if groups and groups[0] in record.behind:
         return f"input '{source.name}'{of_shard}, where {record.behind[groups[0]]}"
     if seen.largest == BEGINNING and mark == BEGINNING:

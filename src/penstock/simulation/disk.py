@@ -46,7 +46,7 @@ Strike = Callable[["SimulatedDisk"], None]
 """What happens at an operation: it may raise, change the disk, or let another process run."""
 
 
-@dataclass
+@dataclass(eq=False)
 class SimulatedDisk:
     """Files as a process sees them, what is safe of them, and the operations that are not safe yet."""
 
@@ -111,9 +111,12 @@ class SimulatedDisk:
         if lasting:
             self._sync_folder(to.rpartition("/")[0])
 
-    def sync(self, path: str) -> None:
-        self._sync(self._file(path))
-        self._sync_folder(path.rpartition("/")[0])
+    def sync(self, paths: Sequence[str]) -> None:
+        for path in dict.fromkeys(paths):
+            if path in self.names_now:
+                self._sync(self._file(path))
+        for folder in dict.fromkeys(path.rpartition("/")[0] for path in paths):
+            self._sync_folder(folder)
 
     def delete(self, path: str) -> None:
         gone = [name for name in self.names_now if name == path or name.startswith(path + "/")]

@@ -8,11 +8,13 @@ from typing import Any, Final
 
 import pyarrow as pa
 
+from penstock.boxes.cleanse.verb import merge
+from penstock.boxes.union.verb import union
 from penstock.connectors.memory import memory
 from penstock.connectors.targets.callback import callback
 from penstock.connectors.targets.part_files import jsonl, parquet
 from penstock.language.builder import Builder
-from penstock.language.stream import Stream, merge, union
+from penstock.language.stream import Stream
 from penstock.plan.compile import compile_network
 from penstock.plan.plan import Plan
 from penstock.progress.policies.delayed import delayed

@@ -28,7 +28,7 @@ from penstock.runtime.spark_log import METADATA, SparkLog, hadoop_checksum
 from penstock.runtime.stage import run_stage
 from penstock.runtime.train import Row, from_batches, to_batch
 from penstock.runtime.ways import run_stages
-from penstock.storage.folder import Folder
+from penstock.storage.folder import Folder, synced_together
 
 Attempt = Callable[[], object]
 """A task that may run once more, long after everybody has stopped waiting for it."""
@@ -102,7 +102,9 @@ class SparkModel:
         for assignment in self._planner.assignments(start, end):
             rows += self._attempt(lambda a=assignment: list(read_assignment(job, a, batch)))  # type: ignore[misc]
         if self._random.random() < 0.5:
-            return self._attempt(lambda: run_stages(job, batch, from_batches(to_batch(row) for row in rows)))
+            with synced_together():
+                self._outlet.announce(job, batch, self._log.offset(batch) or "")
+                return self._attempt(lambda: run_stages(job, batch, from_batches(to_batch(row) for row in rows)))
         for stage in range(1, job.plan.stages + 1):
             arrived = list(from_batches(to_batch(row) for row in rows))
             rows = []

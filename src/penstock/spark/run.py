@@ -40,6 +40,7 @@ from penstock.spark.carrier import JobTicket, our_errors, ship
 from penstock.spark.failures import explained
 from penstock.spark.query import collect, exchanged, start_query
 from penstock.spark.session import get_session
+from penstock.storage.folder import synced_together
 
 _LISTEN_SECONDS = 0.2
 """How often a run looks whether another process asks it to change."""
@@ -77,7 +78,7 @@ class Run:
             self._ticket = ship(job)
             self._jobs = Shelf.of(job)
             self._tickets = {job.version: self._ticket}
-            for version in self._log.versions():
+            for version in self._versions_to_do_again():
                 self._ticket_of(version)
             forget_asked(job.checkpoint)
             with self._explained():
@@ -206,7 +207,8 @@ class Run:
         rows = collect(intake if way == EXPRESS else exchanged(intake, job, self._ticket_of(job.version)))
         try:
             if way == EXPRESS:
-                with our_errors("the stages"):
+                with our_errors("the stages"), synced_together():
+                    self._outlet.announce(job, batch, offset)
                     rows = iter(run_stages(job, batch, rows))
             record = self._outlet.commit(batch, rows, offset)
             self._job = job
@@ -218,6 +220,12 @@ class Run:
             # Spark would make a text of it; who waits for the run gets the error itself, a callback's with its cause.
             self._failure = error
             raise
+
+    def _versions_to_do_again(self) -> list[int]:
+        """The versions of the network that are named by batches which were planned, but not done."""
+        board = Board(self._job.board)
+        texts = [board.offset(batch) for batch in board.planned()]
+        return sorted(self._log.versions() | {intake_offset(text).version for text in texts if text is not None})
 
     def _change(self, plan: Plan, discard: Iterable[str]) -> Job:
         job = self._jobs.change(plan, discard)

@@ -20,7 +20,7 @@ from pyspark import SparkConf, SparkContext
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
-from penstock.algebra.memory import VARIABLE as KERNEL_MEMORY
+from penstock.algebra.expressions.kernel_memory import VARIABLE as KERNEL_MEMORY
 from penstock.errors import WorldError
 from penstock.spark.declared import declared_settings
 from penstock.spark.home import quick_home

@@ -15,6 +15,7 @@ import shutil
 import urllib.parse
 import uuid
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
@@ -64,8 +65,8 @@ class Disk(Protocol):
     def move(self, path: str, to: str, *, lasting: bool) -> None:
         """Rename a file, replacing what is there. The folder of `to` must exist."""
 
-    def sync(self, path: str) -> None:
-        """Bring a file that somebody else wrote to the disk, with its name."""
+    def sync(self, paths: Sequence[str]) -> None:
+        """Bring files to the disk that were written without it, with their names; those that are gone are left out."""
 
     def delete(self, path: str) -> None:
         """Delete a file, or a folder with all that is inside; fine if it is gone."""
@@ -146,13 +147,16 @@ class LocalDisk:
         if lasting:
             _sync_folder(os.path.dirname(to))
 
-    def sync(self, path: str) -> None:
-        handle = os.open(path, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
-        _sync_folder(os.path.dirname(path))
+    def sync(self, paths: Sequence[str]) -> None:
+        files = list(dict.fromkeys(paths))
+        folders = list(dict.fromkeys(os.path.dirname(path) for path in files))
+        if len(files) == 1:
+            _sync_file(files[0])
+            _sync_folder(folders[0])
+            return
+        with ThreadPoolExecutor(_SYNCING) as pool:
+            list(pool.map(_sync_file, files))
+            list(pool.map(_sync_folder, folders))
 
     def delete(self, path: str) -> None:
         try:
@@ -208,8 +212,8 @@ class ArrowDisk:
     def move(self, path: str, to: str, *, lasting: bool) -> None:
         self.files.move(path, to)
 
-    def sync(self, path: str) -> None:
-        """It lasts already."""
+    def sync(self, paths: Sequence[str]) -> None:
+        """They last already."""
 
     def delete(self, path: str) -> None:
         kind = self.files.get_file_info(path).type
@@ -219,6 +223,8 @@ class ArrowDisk:
             self.files.delete_file(path)
 
 
+_SYNCING: Final = 8
+"""Files that are synced at a time."""
 LOCAL: Final = LocalDisk()
 _mounted: dict[str, Disk] = {}
 
@@ -248,8 +254,22 @@ def unfinished_name(path: str) -> str:
     return f"{folder}/.{name}.{uuid.uuid4().hex}{UNFINISHED}"
 
 
+def _sync_file(path: str) -> None:
+    try:
+        handle = os.open(path, os.O_RDONLY)
+    except FileNotFoundError:
+        return  # put elsewhere, or deleted, since it was written
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
 def _sync_folder(path: str) -> None:
-    handle = os.open(path, os.O_RDONLY)
+    try:
+        handle = os.open(path, os.O_RDONLY)
+    except FileNotFoundError:
+        return
     try:
         os.fsync(handle)
     except OSError as failure:

@@ -220,7 +220,7 @@ class State:
 
 
 class BoxSlots:
-    """The slots of one box, as operators see them (`penstock.operators.base.Slots`)."""
+    """The slots of one box, as operators see them (`penstock.operators.protocol.Slots`)."""
 
     def __init__(self, state: State, box: _Box) -> None:
         self._state = state

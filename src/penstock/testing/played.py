@@ -8,8 +8,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from penstock.algebra.box import Box, Output, Port, Source
+from penstock.algebra.box import Box, Output, Port
 from penstock.algebra.network import Network as FrozenNetwork
+from penstock.algebra.source import Source
 from penstock.algebra.ticks import BEGINNING, END, from_ticks
 from penstock.api import Network
 from penstock.connectors.memory import PunctuationElement

@@ -16,7 +16,7 @@ from typing import Any, Final, TypeAlias
 
 import pyarrow as pa
 
-from penstock.algebra.box import Source
+from penstock.algebra.source import Source
 from penstock.connectors.connector import Advance, Chunk, Connector, Feed, Journal, Limit, Position, Split
 from penstock.connectors.memory import ClockElement, Memory, MemorySplit, PunctuationElement, memory, punctuation
 from penstock.errors import InternalError, QueryError

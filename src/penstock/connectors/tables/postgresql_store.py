@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 import pyarrow as pa
 
-from penstock.algebra import kernel
+from penstock.algebra.expressions import kernel
 from penstock.connectors.tables.store import Stamp, Store, require_fit, unreadable
 from penstock.errors import WorldError
 

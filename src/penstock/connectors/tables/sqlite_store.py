@@ -17,7 +17,7 @@ from urllib.parse import quote
 
 import pyarrow as pa
 
-from penstock.algebra import kernel
+from penstock.algebra.expressions import kernel
 from penstock.connectors.tables.file_store import SETTLED_NS
 from penstock.connectors.tables.store import MisfitError, Stamp, Store, missing, require_fit, unreadable
 

@@ -15,7 +15,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from penstock.algebra import kernel
+from penstock.algebra.expressions import kernel
 from penstock.algebra.schema import parse_schema
 from penstock.algebra.ticks import duration_ns
 from penstock.connectors.delta.as_table import StoredDelta, is_delta

@@ -14,12 +14,10 @@ import pyarrow as pa
 
 from penstock.algebra.box import Box, Marks, Port, Stateful
 from penstock.algebra.hidden import ARRIVED, SEQ, end_of, has_ended, in_order
-from penstock.algebra.joint import joint_marks
-from penstock.algebra.least_marks import LeastMarks, Progress
 from penstock.algebra.network import Network
 from penstock.algebra.ticks import END
-from penstock.operators.base import Operator
-from penstock.operators.catalog import entry, holder
+from penstock.boxes.least_marks.box import LeastMarks, Progress
+from penstock.operators.protocol import Operator
 from penstock.runtime.stepping.elements import Buffer, Element, numbered, raised, single
 from penstock.runtime.superbox import sequenced
 from penstock.storage.folder import Folder
@@ -105,7 +103,7 @@ class Node(ABC):
         """
         before = self._stated[port]
         if Port(self.box, port).name in self._place.network.joint:
-            marks = {**marks, **joint_marks(self.box, port, self.marks)}
+            marks = {**marks, **self.box.joint_marks(port, self.marks)}
         after = self._stated[port] = raised(before, marks)
         ends = has_ended(after) and not has_ended(before)
         told = [before] * (len(rows) - 1) + [before if ends else after]
@@ -113,7 +111,7 @@ class Node(ABC):
         return [*gave, (port, Element(after, stamp=stamp))] if ends or (not rows and after != before) else gave
 
 
-class Stateless(Node):
+class Passing(Node):
     """Filter, Map, Union and their like: a tuple goes through or not, punctuation goes through all ports."""
 
     def __init__(self, box: Box, inputs: Sequence[Buffer], place: Place, operator: Operator) -> None:
@@ -142,7 +140,7 @@ class Stateless(Node):
             yield port, single(rows)
 
 
-class Arriving(Stateless):
+class Arriving(Passing):
     """A union behind which the order of arrival counts: what arrived first goes first, whichever way it takes."""
 
     def next_input(self) -> int | None:
@@ -188,9 +186,9 @@ class Holding(Node):
 
     def _advance(self, slot: int | None, element: Element | None, now: int) -> list[tuple[int, Element]]:
         box, needed = self._stateful, self._place.needed
-        worker = holder(box, self._slots, needed)
+        worker = box.holder(self._slots, needed)
         if slot is not None and element is not None and element.tuple is not None:
-            sending = entry(box, needed)
+            sending = box.entry(needed)
             sending.process(slot, element.tuple)
             for part, tuples in sending.flush():
                 worker.receive(part, _stamped(tuples, now))

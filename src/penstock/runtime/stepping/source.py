@@ -12,8 +12,9 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from penstock.algebra.box import Port, Source
+from penstock.algebra.box import Port
 from penstock.algebra.hidden import ARRIVED, ENDED
+from penstock.algebra.source import Source
 from penstock.algebra.ticks import BEGINNING, END, tick_of
 from penstock.connectors.connector import Advance, Chunk, Feed, Limit
 from penstock.connectors.journal import MemoryJournal

@@ -6,19 +6,20 @@ from dataclasses import replace
 
 import pyarrow as pa
 
-from penstock.algebra.box import Box, Output, Port, Stateful, Union
-from penstock.algebra.cleanse import Cleanse
-from penstock.algebra.groupwise import GroupwiseAggregate
+from penstock.algebra.box import Box, Output, Port, Stateful, Stateless
 from penstock.algebra.hidden import ENDED, SEQ
-from penstock.algebra.join import Join
 from penstock.algebra.network import Arc
-from penstock.algebra.table_join import TableJoin
 from penstock.algebra.ticks import BEGINNING, END
-from penstock.operators.catalog import operator
+from penstock.boxes.aggregate.by_group.box import GroupwiseAggregate
+from penstock.boxes.cleanse.box import Cleanse
+from penstock.boxes.join.box import Join
+from penstock.boxes.table_join.box import TableJoin
+from penstock.boxes.union.box import Union
+from penstock.errors import InternalError
 from penstock.plan.plan import Plan
 from penstock.runtime.stepping.elements import Buffer, Element
 from penstock.runtime.stepping.idle_waiting import IdleWaiting, Merging
-from penstock.runtime.stepping.nodes import Arriving, Holding, Node, Paced, Place, Stateless
+from penstock.runtime.stepping.nodes import Arriving, Holding, Node, Paced, Passing, Place
 from penstock.runtime.stepping.source import SourceNode
 
 
@@ -86,7 +87,7 @@ class Wiring:
             return self._on_the_way(box.inputs[slot])
 
         def passing(slot: int) -> int:
-            return self._on_the_way(box.inputs[slot], Stateless)
+            return self._on_the_way(box.inputs[slot], Passing)
 
         def assured(slot: int) -> int:
             return self._assured(box.inputs[slot], str(inputs[slot].on))
@@ -100,12 +101,14 @@ class Wiring:
             return Paced(box, inputs, place)
         if isinstance(box, Stateful):
             return Holding(box, inputs, place)
+        if not isinstance(box, Stateless):
+            raise InternalError(f"nobody does the work of a {box.kind}", box=box.name)
         rows = None
         if isinstance(box, TableJoin):
             schema = box.loaded(needed[0])
             rows = box.table.read(schema).select(schema.names)
-        kind = Arriving if isinstance(box, Union) and SEQ in needed[0] else Stateless
-        return kind(box, inputs, place, operator(box, needed[0], rows))
+        kind = Arriving if isinstance(box, Union) and SEQ in needed[0] else Passing
+        return kind(box, inputs, place, box.operator(needed[0], rows))
 
     def _buffer(self, arc: Arc) -> Buffer:
         box, label = arc.consumer, f"{arc.port.name} -> {arc.consumer.name}"

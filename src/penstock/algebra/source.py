@@ -1,0 +1,134 @@
+"""Inputs of a network: where tuples come from, on what they make progress, and how far they have come."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, ClassVar
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.algebra.box import Box, Marks
+from penstock.algebra.error_records import REJECT_SCHEMA
+from penstock.algebra.hidden import ENDED, falling
+from penstock.algebra.ticks import BEGINNING, tick_text, to_ticks
+
+if TYPE_CHECKING:
+    from penstock.connectors.connector import Connector
+    from penstock.progress.extremes import Extremes
+    from penstock.progress.policy import Policy
+
+
+@dataclass(frozen=True)
+class Track:
+    """A progressing attribute of an input, and what its tuples say of its progress."""
+
+    attribute: str
+    kind: pa.DataType
+    policy: Policy
+
+    @property
+    def descending(self) -> bool:
+        return self.policy.descending
+
+    @property
+    def mark(self) -> str:
+        """The name of its mark."""
+        return falling(self.attribute) if self.descending else self.attribute
+
+    def ticks(self, column: pa.ChunkedArray) -> pa.ChunkedArray:
+        """Its values as ticks that grow; those of no use are `out_of_range`."""
+        ticks = to_ticks(column, wrap=True)
+        return pc.negate(ticks) if self.descending else ticks
+
+    def text(self, tick: int) -> str:
+        """A tick that grows, as a value of the attribute."""
+        return tick_text(-tick if self.descending else tick, self.kind)
+
+
+@dataclass(frozen=True)
+class Source(Box):
+    """An input of the network, with its late stream and its error stream."""
+
+    tuples: pa.Schema
+    on: str
+    connector: Connector
+    policy: Policy
+    late: str = "route"
+    timestamps: str = "external"
+    """'external': tuples bring `on` along; 'internal': it is the clock reading of their batch; 'latent': the same, and
+    nobody ever waits for this input."""
+
+    also: tuple[tuple[str, Policy], ...] = ()
+    """Further attributes that it makes progress on."""
+    overdue: int | None = None
+    """After so many microseconds without a tuple a shard counts as failed."""
+    closes: bool = False
+    """Whether a shard that has failed is closed, so that nobody waits for it."""
+    assumed: bool = False
+    """Whether nobody has said how it progresses, and it is taken to be ordered."""
+
+    kind: ClassVar[str] = "source"
+    page: ClassVar[str] = "inputs.md"
+    LATE: ClassVar[int] = 1
+    ERRORS: ClassVar[int] = 2
+
+    @property
+    def ports(self) -> tuple[str, ...]:
+        return ("", "late", "errors")
+
+    @property
+    def on_type(self) -> pa.DataType:
+        return self.tuples.field(self.on).type
+
+    @cached_property
+    def tracks(self) -> tuple[Track, ...]:
+        """All progressing attributes, `on` first."""
+        return tuple(Track(a, self.tuples.field(a).type, policy) for a, policy in ((self.on, self.policy), *self.also))
+
+    def extremes(self, track: Track, seen: Extremes) -> Extremes:
+        """What is known of one attribute of a shard."""
+        return seen if track == self.tracks[0] else seen.of(track.mark)
+
+    def marks(self, seen: Extremes) -> dict[str, int]:
+        """The low-water marks that a shard states."""
+        return {t.mark: t.policy.low_water_mark(self.extremes(t, seen), t.kind) for t in self.tracks}
+
+    @property
+    def stamped(self) -> bool:
+        """Whether the intake gives tuples their progressing attribute."""
+        return self.timestamps != "external"
+
+    @property
+    def delivered(self) -> pa.Schema:
+        """What the connector brings: without `on`, where the intake adds it."""
+        return pa.schema([f for f in self.tuples if f.name != self.on]) if self.stamped else self.tuples
+
+    def schema(self, port: int) -> pa.Schema:
+        return REJECT_SCHEMA if port == self.ERRORS else self.tuples
+
+    def progress(self, port: int, marks: Sequence[Marks]) -> dict[str, int]:
+        # Late tuples and broken records come in no order that anything is known of, until the input has ended.
+        tracks = self.tracks if port == 0 else ()
+        return {**{track.mark: BEGINNING for track in tracks}, ENDED: BEGINNING}
+
+    def required(self, port_columns: Sequence[frozenset[str]]) -> tuple[frozenset[str], ...]:
+        return ()
+
+    @property
+    def keeps_late(self) -> bool:
+        return self.late == "route"
+
+    @property
+    def keeps_errors(self) -> bool:
+        return True
+
+    def details(self, needed: Collection[str]) -> Sequence[str]:
+        return (f"reads {', '.join(name for name in self.tuples.names if name in needed)}",)
+
+    def describe(self) -> str:
+        given = f" ({self.timestamps})" if self.stamped else ""
+        also = "".join(f"; on {attribute}, {policy.describe()}" for attribute, policy in self.also)
+        return f"{self.connector.describe()}, on {self.on}{given}, {self.policy.describe()}{also}, late={self.late}"

@@ -1,0 +1,141 @@
+"""The Aggregate box: windows on a progressing attribute, groups, and decomposed aggregates."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, fields
+from functools import cached_property
+from typing import TYPE_CHECKING, ClassVar
+
+import pyarrow as pa
+
+from penstock.algebra.box import Marks, Port, Stateful
+from penstock.algebra.expressions.decomposition import Aggregation
+from penstock.algebra.hidden import SEQ, end_of
+from penstock.algebra.joint_punctuation import JointUse, joint_use
+from penstock.algebra.order import ARRIVAL
+from penstock.algebra.ticks import span_text
+from penstock.algebra.window import Window, start_field
+from penstock.boxes.aggregate.by_group.box import ByMark, GroupwiseAggregate, Periodic
+from penstock.boxes.aggregate.low_level.box import LowLevel
+
+if TYPE_CHECKING:
+    from penstock.operators.protocol import Entry, Holder, Slots
+
+
+@dataclass(frozen=True)
+class Aggregate(Stateful):
+    """SQuAl Aggregate over windows of a progressing attribute, order-agnostic (oop.md 5.2, A.2.2)."""
+
+    aggregation: Aggregation
+    outputs: tuple[tuple[str, str], ...]
+    on: str
+    window: Window
+    by: tuple[str, ...] = ()
+
+    kind: ClassVar[str] = "aggregate"
+    page: ClassVar[str] = "boxes/aggregate.md"
+    has_windows: ClassVar[bool] = True
+
+    @property
+    def tuple_count(self) -> str:
+        """The partial that counts tuples."""
+        return self.aggregation.tuple_count
+
+    @property
+    def on_type(self) -> pa.DataType:
+        return self.inputs[0].schema.field(self.on).type
+
+    @cached_property
+    def joint(self) -> JointUse | None:
+        return joint_use(self.inputs[0], self.on, self.by)
+
+    @property
+    def pair_use(self) -> JointUse | None:
+        return self.joint
+
+    def schema(self, port: int) -> pa.Schema:
+        source = self.inputs[0].schema
+        return pa.schema(
+            [start_field(source, self.on), *(source.field(name) for name in self.by), *self.aggregation.output_schema]
+        )
+
+    def keys(self, slot: int) -> tuple[str, ...]:
+        return self.by
+
+    @property
+    def partition(self) -> tuple[str, ...]:
+        return self.by
+
+    def progress(self, port: int, marks: Sequence[Marks]) -> dict[str, int]:
+        return {self.on: self.window.output_mark(marks[0][self.on])} | end_of(marks)
+
+    def required(self, port_columns: Sequence[frozenset[str]]) -> tuple[frozenset[str], ...]:
+        # Functions take tuples in order of arrival, where the window attribute does not decide.
+        order = (SEQ,) if self.aggregation.called else ()
+        return (frozenset((self.on, *self.by, *self.aggregation.columns, *order)),)
+
+    def time_of(self, slot: int) -> str:
+        return self.on
+
+    @property
+    def step(self) -> int:
+        return self.window.pane
+
+    @property
+    def two_level(self) -> bool:
+        """Whether it merges the partial aggregates of a low level of its own: then nothing comes between the two."""
+        return isinstance(self.inputs[0].box, LowLevel)
+
+    @property
+    def pace_by(self) -> tuple[str, tuple[str, ...]] | None:
+        # Groups that joint punctuation closes do not wait for the band: marks of groups would, behind a join.
+        return (self.on, self.by) if self.joint is None else None
+
+    def with_pace(self, marks: Port, groups: tuple[str, ...]) -> Stateful:
+        inputs, windows = (*self.inputs, marks), Periodic(self.window)
+        return GroupwiseAggregate(
+            self.name, inputs, self.aggregation, self.outputs, self.on, windows, self.by, ByMark(groups)
+        )
+
+    def order_before(self, slot: int, order: str) -> str:
+        return ARRIVAL if self.two_level else super().order_before(slot, order)
+
+    def in_order(self) -> Stateful:
+        from penstock.boxes.aggregate.buffered.box import BufferedAggregate
+
+        if self.window.size <= self.window.advance or self.two_level:
+            return self
+        return BufferedAggregate(**{f.name: getattr(self, f.name) for f in fields(self)})
+
+    def leaves_in_order(self, on: str) -> bool:
+        return self.on == on and not self.by
+
+    def exchange(self, slot: int) -> str | None:
+        return None if self.two_level else super().exchange(slot)
+
+    def details(self, needed: Collection[str]) -> Sequence[str]:
+        pane = span_text(self.window.pane, self.on_type)
+        low = f"partial aggregates per pane of {pane}, before the exchange"
+        low = f"{self.inputs[0].box.name}, whose partial aggregates are merged" if self.two_level else low
+        lines = [f"low level: {low}", f"high level: results leave when {self.on} has passed a window's end"]
+        if self.joint is not None:
+            lines.append(f"or has in all pairs with their {self.joint.column} (joint punctuation)")
+        return lines
+
+    def entry(self, needed: Sequence[frozenset[str]]) -> Entry:
+        from penstock.boxes.aggregate.entry import SubAggregateOp
+
+        return SubAggregateOp(self)
+
+    def holder(self, slots: Slots, needed: Sequence[frozenset[str]]) -> Holder:
+        from penstock.boxes.aggregate.holder import AggregateOp
+        from penstock.boxes.aggregate.joint_holder import JointAggregateOp
+
+        return AggregateOp(self, slots) if self.joint is None else JointAggregateOp(self, slots, self.joint)
+
+    def describe(self) -> str:
+        calls = ", ".join(f"{name}={text}" for name, text in self.outputs)
+        by = f" by {', '.join(self.by)}" if self.by else ""
+        size, advance = (span_text(n, self.on_type) for n in (self.window.size, self.window.advance))
+        return f"{calls} on {self.on}, size {size}, advance {advance}{by}"

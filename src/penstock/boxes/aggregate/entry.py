@@ -1,0 +1,181 @@
+"""The low-level half of Aggregate (oop.md 6, heartbeat.md's LFTA): reduces tuples to partial aggregates per pane.
+
+It runs where the tuples are, before the exchange, so raw tuples never leave the worker that read them. It keeps the
+tuples of the running train only, and lets go of all of them at its end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.algebra.expressions import kernel
+from penstock.algebra.expressions.kernel import quote
+from penstock.algebra.hidden import ARRIVED, SEQ
+from penstock.algebra.ticks import to_ticks
+from penstock.boxes.aggregate.box import Aggregate
+from penstock.boxes.aggregate.closing import PARTIAL, TICK, WHOLE
+from penstock.boxes.aggregate.dense_counter import DenseCounter
+from penstock.boxes.aggregate.low_level.box import LowLevel
+
+PANE = "#pane"
+
+ARRIVAL_HERE = "/*arrived*/"
+REDUCE_ROWS = 4_194_304
+"""Tuples gathered before they are reduced: one grouping over many tuples beats several followed by a merge."""
+REDUCE_BYTES = 256 * 1024 * 1024
+"""The same in bytes, so that wide tuples do not take more memory than narrow ones."""
+SAMPLE = 16
+"""One group of so many is looked at, to see whether merging is worth it."""
+SAMPLED_ROWS = 8192
+"""Fewer rows are merged without looking."""
+
+
+class SubAggregateOp:
+    """Gathers trains and turns them into partial aggregates: (part, rows) with the columns pane, keys, values."""
+
+    def __init__(self, box: Aggregate | LowLevel) -> None:
+        self._box = box
+        keys = ", ".join(quote(k) for k in (PANE, *box.by))
+        partials = "".join(f", {sql} AS {quote(name)}" for name, sql in box.aggregation.counted)
+        self._reduce = f"SELECT {keys}{partials}{ARRIVAL_HERE} FROM tuples GROUP BY {keys}"
+        kinds = [box.inputs[0].schema.field(k).type for k in box.by]
+        counts_only = len(box.aggregation.counted) == 1 and not box.aggregation.held and not box.aggregation.called
+        self._dense = DenseCounter(kinds, box.window.pane) if counts_only and DenseCounter.suits(kinds) else None
+        self._held = {
+            held.name: (
+                f"SELECT {'DISTINCT ' if held.distinct else ''}{keys}"
+                + "".join(f", {sql} AS {quote(name)}" for name, sql in held.values)
+                + f" FROM tuples{f' WHERE {held.where}' if held.where else ''}"
+            )
+            for held in box.aggregation.held
+        }
+        # What a low level lets go of are partial aggregates already, and hardly ever two of one group.
+        self._partial_already = isinstance(box.inputs[0].box, LowLevel)
+        self._gathered: list[pa.Table] = []
+        self._rows = self._bytes = 0
+        self._reduced: dict[str, list[pa.Table]] = {PARTIAL: [], **{name: [] for name in self._held}, WHOLE: []}
+
+    def process(self, slot: int, tuples: pa.Table) -> None:
+        # Behind a stage every tuple has an arrival time of its own; at the intake the host adds the batch's.
+        direct = self._dense is not None and ARRIVED not in tuples.column_names
+        rest = self._count(self._dense, tuples) if direct and self._dense is not None else tuples
+        if rest is not None:
+            self._gather(rest)
+
+    def _gather(self, tuples: pa.Table) -> None:
+        self._gathered.append(tuples)
+        self._rows += tuples.num_rows
+        self._bytes += tuples.nbytes
+        if self._rows >= REDUCE_ROWS or self._bytes >= REDUCE_BYTES:
+            self._reduce_gathered()
+
+    def flush(self) -> Iterator[tuple[str, pa.Table]]:
+        """The partial aggregates of everything processed since the last flush."""
+        self._reduce_gathered()
+        if self._dense is not None:
+            self._keep_counts(self._dense)
+        for part, tables in self._reduced.items():
+            if not tables:
+                continue
+            whole = tables[0] if len(tables) == 1 else pa.concat_tables(tables)
+            if part == PARTIAL and len(tables) > 1:
+                whole = merged(self._box, whole)
+            tables.clear()
+            yield part, whole
+
+    def _count(self, dense: DenseCounter, tuples: pa.Table) -> pa.Table | None:
+        """Count tuples directly; what could not be counted is left for hashing, and so is all that follows."""
+        box = self._box
+        for number, batch in enumerate(batches := tuples.to_batches()):
+            if batch.num_rows and not dense.add([batch.column(k) for k in box.by], to_ticks(batch.column(box.on))):
+                self._keep_counts(dense)
+                self._dense = None
+                return pa.Table.from_batches(batches[number:])
+        return None
+
+    def _keep_counts(self, dense: DenseCounter) -> None:
+        counts = dense.flush((PANE, *self._box.by, self._box.tuple_count))
+        if counts is not None:
+            self._reduced[PARTIAL].append(counts)
+
+    def _reduce_gathered(self) -> None:
+        if not self._rows:
+            self._gathered.clear()
+            return
+        tuples = pa.concat_tables(self._gathered)
+        self._gathered.clear()
+        self._rows = self._bytes = 0
+        ticks = to_ticks(tuples.column(self._box.on))
+        tuples = tuples.append_column(PANE, pane_numbers(ticks, self._box.window.pane))
+        if self._partial_already:
+            self._reduced[PARTIAL].append(self._counted_once(tuples))
+            return
+        arrived = f", min({quote(ARRIVED)}) AS {quote(ARRIVED)}" if ARRIVED in tuples.column_names else ""
+        self._reduced[PARTIAL].append(kernel.run(self._reduce.replace(ARRIVAL_HERE, arrived), tuples=tuples))
+        for name, query in self._held.items():
+            kept = kernel.run(query, tuples=tuples)
+            if kept.num_rows:
+                self._reduced[name].append(kept)
+        if self._box.aggregation.called:
+            whole = tuples.append_column(TICK, ticks)
+            self._reduced[WHOLE].append(whole.select([PANE, *whole_columns(self._box), SEQ]))
+
+    def _counted_once(self, tuples: pa.Table) -> pa.Table:
+        """Partial aggregates as they are, each a tuple."""
+        once = pa.repeat(pa.scalar(1, pa.int64()), tuples.num_rows)
+        tuples = tuples.append_column(self._box.tuple_count, once)
+        arrived = [ARRIVED] if ARRIVED in tuples.column_names else []
+        return tuples.select([PANE, *self._box.by, *(name for name, _ in self._box.aggregation.counted), *arrived])
+
+
+def pane_numbers(ticks: pa.ChunkedArray, pane: int) -> pa.Array:
+    """The pane of every tuple: floor division of its ticks, negatives included."""
+    bounds = pc.min_max(ticks)
+    first, last = bounds["min"].as_py() // pane, bounds["max"].as_py() // pane
+    if first == last:
+        return pa.repeat(pa.scalar(first, pa.int64()), len(ticks))
+    return pa.array(np.floor_divide(ticks.to_numpy(), pane))
+
+
+def whole_columns(box: Aggregate | LowLevel) -> list[str]:
+    """What is kept of tuples for Python functions; ticks stand for the window attribute."""
+    return [*dict.fromkeys((*box.by, *(name for name in box.aggregation.whole if name != box.on))), TICK]
+
+
+def merge_query(box: Aggregate | LowLevel, tuples: pa.Table) -> str:
+    """Merges partial aggregates of the same pane and group, called `tuples`; may be applied any number of times."""
+    keys = ", ".join(quote(k) for k in (PANE, *box.by))
+    merges = "".join(
+        f", {sql} AS {quote(name)}" for name, sql in (*box.aggregation.counted_merges, *arrival_merge(tuples))
+    )
+    return f"SELECT {keys}{merges} FROM tuples GROUP BY {keys}"
+
+
+def merged(box: Aggregate | LowLevel, tuples: pa.Table) -> pa.Table:
+    """Partial aggregates merged, unless there is hardly anything to merge: then grouping would be work for nothing."""
+    if not _repeats(box, tuples):
+        return tuples
+    # The kernel has types of its own for some keys.
+    return kernel.run(merge_query(box, tuples), tuples=tuples).cast(tuples.schema)
+
+
+def _repeats(box: Aggregate | LowLevel, tuples: pa.Table) -> bool:
+    """Whether merging would leave at most three quarters, judged by the groups of a sample."""
+    if not box.by or tuples.num_rows < SAMPLED_ROWS:
+        return True
+    keys = ", ".join(quote(k) for k in (PANE, *box.by))
+    sample = f"SELECT count(*) AS n FROM tuples WHERE hash({keys}) % {SAMPLE} = 0 GROUP BY {keys}"
+    found = kernel.run(
+        f"SELECT count(*) AS groups, sum(n) AS rows FROM ({sample})", tuples=tuples.select([PANE, *box.by])
+    )
+    groups, rows = found["groups"][0].as_py(), int(found["rows"][0].as_py() or 0)
+    return bool(4 * groups <= 3 * rows)
+
+
+def arrival_merge(tuples: pa.Table) -> tuple[tuple[str, str], ...]:
+    """How the QoS timestamps of partial aggregates are merged, where they have any."""
+    return ((ARRIVED, f"min({quote(ARRIVED)})"),) if ARRIVED in tuples.column_names else ()

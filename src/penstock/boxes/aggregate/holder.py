@@ -1,0 +1,206 @@
+"""The high-level half of Aggregate: order-agnostic windows closed by punctuation (oop.md 5.2, A.2.2).
+
+Keeps the partial aggregates of every pane that an open window still needs, one slot per pane. When the low-water mark
+passes the end of a window, its panes are merged, its results leave once, and panes that no window needs are let go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.algebra.box import Marks
+from penstock.algebra.expressions import kernel
+from penstock.algebra.expressions.kernel import quote
+from penstock.algebra.hidden import ARRIVED, SEQ
+from penstock.algebra.ticks import BEGINNING, END, from_ticks
+from penstock.boxes.aggregate.box import Aggregate
+from penstock.boxes.aggregate.closing import PARTIAL, WHOLE, WINDOW, close_query, table_name
+from penstock.boxes.aggregate.entry import PANE, merged
+from penstock.boxes.aggregate.group_windows import Windows
+from penstock.boxes.aggregate.python_calls import Calls
+from penstock.operators.arrival_order import in_arrival_order
+from penstock.operators.groups import number, parted
+from penstock.operators.protocol import Departures, Holder, Slots
+from penstock.operators.state.chunks import GATHER_CHUNKS, MERGE_CHUNKS, add_chunk
+
+MERGE_ROWS = 1024
+"""Rows that are not worth merging before there are that many chunks."""
+
+
+class AggregateOp(Holder):
+    """Receives partial aggregates, not tuples: `receive` is its `process`."""
+
+    def __init__(self, box: Aggregate, slots: Slots) -> None:
+        self._box = box
+        self._slots = slots
+        self._arrived: dict[str, list[pa.Table]] = {}
+        whole = (WHOLE,) if box.aggregation.called else ()
+        self._parts = (PARTIAL, *(held.name for held in box.aggregation.held), *whole)
+        self.released = 0
+        """Tuples whose last window has closed, since this operator was made."""
+
+    def receive(self, part: str, partials: pa.Table) -> None:
+        # One QoS timestamp for a window and group is enough, and it would make equal held values differ.
+        partials = partials if part == PARTIAL else partials.drop_columns([ARRIVED])
+        self._arrived.setdefault(part, []).append(partials)
+
+    def punctuate(self, marks: Sequence[Marks], now: int) -> Departures:
+        window = self._box.window
+        mark, before = marks[0][self._box.on], self._slots.get_mark()
+        arrived = self._take()
+        if mark > before:
+            # Python integers do not overflow, so the infinities need no special case here.
+            first, last = window.last_closed(before) + 1, window.last_closed(mark)
+            results = self._close(arrived, first, last)
+            self._slots.set_mark(mark)
+            arrived = {part: self._still_needed(part, tuples, last) for part, tuples in arrived.items()}
+            self._purge(last)
+            if results is not None:
+                yield 0, results
+        self._keep(arrived)
+
+    def needs(self, marks: Sequence[Marks]) -> Sequence[tuple[int, str, int]]:
+        window, on = self._box.window, self._box.on
+        still = window.still_open(self._slots.numbers(), marks[0][on])
+        return [(0, on, window.start_of(min(first for first, _ in still)) + window.size)] if still else []
+
+    def open_windows(self, marks: Sequence[Marks]) -> int:
+        """How many windows hold tuples and wait for punctuation."""
+        still = self._box.window.still_open(self._slots.numbers(), marks[0][self._box.on])
+        return len({window for first, last in still for window in range(first, last + 1)})
+
+    def _close(self, arrived: dict[str, pa.Table], first: int, last: int) -> pa.Table | None:
+        """The results of the windows first..last that hold any tuple."""
+        closing = [p for p in self._slots.numbers() if self._box.window.first_of_pane(p) <= last]
+        return self._closed(self._gathered(closing, arrived), first, last)
+
+    def _gathered(self, closing: Sequence[int], arrived: dict[str, pa.Table]) -> dict[str, pa.Table]:
+        """What some panes hold, and what arrived, by part."""
+        tables: dict[str, pa.Table] = {}
+        for part in self._parts:
+            chunks = [c for p in closing for c in self._slots.chunks(p, part)]
+            chunks += [arrived[part]] if part in arrived else []
+            if chunks:
+                tables[part] = pa.concat_tables(chunks)
+        return tables
+
+    def _closed(self, tables: dict[str, pa.Table], first: int, last: int) -> pa.Table | None:
+        """The results of the windows first..last of rows."""
+        window = self._box.window
+        if PARTIAL not in tables or not tables[PARTIAL].num_rows:
+            return None
+        # Clamp the infinities to what the data can reach, so that window numbers fit into 64 bits.
+        panes = pc.min_max(tables[PARTIAL].column(PANE))
+        first = max(first, window.first_of_pane(panes["min"].as_py()))
+        last = min(last, window.last_of_pane(panes["max"].as_py()))
+        if last < first:
+            return None
+        for held in self._box.aggregation.held:
+            keys = [tables[PARTIAL].schema.field(k) for k in (PANE, *self._box.by)]
+            tables.setdefault(held.name, pa.schema([*keys, *held.schema]).empty_table())
+        kept = tables.pop(WHOLE, None)
+        query = close_query(
+            self._box.aggregation,
+            (WINDOW, *self._box.by),
+            lambda part, distinct: self._in_windows(part, first, last, distinct=distinct),
+            _together(tables[PARTIAL].column(ARRIVED)),
+        )
+        closed = kernel.run(query, **{table_name(part): table for part, table in tables.items()})
+        return self._results(closed, kept) if closed.num_rows else None
+
+    def _results(self, closed: pa.Table, kept: pa.Table | None) -> pa.Table:
+        """Closed windows as tuples; functions are called with the tuples that were kept for them."""
+        box, schema = self._box, self._box.schema(0)
+        names = (WINDOW, *box.by, *(name for name, _ in box.aggregation.finals), ARRIVED)
+        columns = dict(zip(names, closed.columns, strict=True))
+        starts, kind = pc.multiply(columns[WINDOW], box.window.advance), schema.field(box.on).type
+        columns[box.on] = from_ticks(starts, kind)
+        if kept is not None:
+            # The kernel has types of its own for some keys.
+            keys = pa.table([columns[k] for k in box.by], schema=pa.schema([schema.field(k) for k in box.by]))
+            _, (theirs, own) = number([keys if box.by else closed, kept], box.by)
+            named = list(zip(box.by, keys.columns, strict=True))
+            calls = Calls(Windows(theirs, starts.to_numpy()), named, box.on, kind, box.on_type)
+            columns |= calls.results(box.aggregation, kept, own, box.window.size)
+        return pa.table(
+            [columns[name] for name in (*schema.names, ARRIVED)], schema=schema.append(pa.field(ARRIVED, pa.int64()))
+        )
+
+    def _in_windows(self, part: str, first: int, last: int, *, distinct: bool = False) -> str:
+        """Rows of a part, once for every closing window that contains their pane."""
+        window, table = self._box.window, table_name(part)
+        pane = quote(PANE)
+        if window.size == window.advance:
+            rows = f"SELECT {pane} AS {quote(WINDOW)}, * EXCLUDE ({pane}) FROM {table} WHERE {pane} <= {last}"
+            return f"SELECT DISTINCT * FROM ({rows})" if distinct else rows
+        # In units of panes everything is an exact integer, whatever the unit of the attribute.
+        size, advance = window.size // window.pane, window.advance // window.pane
+        lo = f"-({_floor_division(f'({size} - ({pane} + 1))', advance)})"
+        hi = _floor_division(pane, advance)
+        spread = f"unnest(range(greatest({lo}, {first}), least({hi}, {last}) + 1))"
+        rows = f"SELECT {spread} AS {quote(WINDOW)}, * EXCLUDE ({pane}) FROM {table}"
+        return f"SELECT DISTINCT * FROM ({rows})" if distinct else rows
+
+    def _take(self) -> dict[str, pa.Table]:
+        """What has arrived, by part."""
+        arrived, self._arrived = self._arrived, {}
+        return {part: _in_one(part, tables) for part, tables in arrived.items()}
+
+    def _still_needed(self, part: str, tuples: pa.Table, last: int) -> pa.Table:
+        """Without the panes whose last window has closed; their tuples are released."""
+        panes = tuples.column(PANE).to_numpy()
+        window = self._box.window
+        needed = np.floor_divide(panes, window.advance // window.pane) > np.int64(min(max(last, BEGINNING), END))
+        if part == PARTIAL:
+            counts = tuples.column(self._box.tuple_count)
+            self.released += int(pc.sum(counts.filter(pa.array(~needed))).as_py() or 0)
+        return tuples if needed.all() else tuples.filter(pa.array(needed))
+
+    def _purge(self, last: int) -> None:
+        for pane in self._slots.numbers():
+            if self._box.window.last_of_pane(pane) <= last:
+                counts = [c.column(self._box.tuple_count) for c in self._slots.chunks(pane, PARTIAL)]
+                self.released += sum(pc.sum(c).as_py() or 0 for c in counts)
+                self._slots.drop(pane)
+
+    def _keep(self, arrived: dict[str, pa.Table]) -> None:
+        """Add what arrived to the slots of its panes."""
+        distinct = {held.name for held in self._box.aggregation.held if held.distinct}
+        for part, tuples in arrived.items():
+            merge = self._merged if part == PARTIAL else _distinct if part in distinct else None
+            for pane, chunk in parted(tuples, tuples.column(PANE).to_numpy()):
+                outgrown = merge is not None and self._outgrown(pane, part, chunk.num_rows)
+                most = GATHER_CHUNKS if merge is None else MERGE_CHUNKS
+                add_chunk(self._slots, pane, part, chunk, most, merge=merge, at_once=outgrown)
+
+    def _merged(self, partials: pa.Table) -> pa.Table:
+        return merged(self._box, partials)
+
+    def _outgrown(self, pane: int, part: str, fresh: int) -> bool:
+        """Whether as much has come since the last merge as was merged: the state is a small multiple of the least."""
+        held = [chunk.num_rows for chunk in self._slots.chunks(pane, part)]
+        return bool(held) and sum(held[1:], fresh) >= max(held[0], MERGE_ROWS)
+
+
+def _floor_division(dividend: str, divisor: int) -> str:
+    """SQL's integer division truncates; windows before the epoch need the floor."""
+    return f"(({dividend} - ((({dividend}) % {divisor} + {divisor}) % {divisor})) // {divisor})"
+
+
+def _in_one(part: str, tables: list[pa.Table]) -> pa.Table:
+    """What arrived of a part; whole tuples in order of arrival, which the order of chunks keeps from then on."""
+    return in_arrival_order(tables).drop_columns([SEQ]) if part == WHOLE else pa.concat_tables(tables)
+
+
+def _together(arrived: pa.ChunkedArray) -> int | None:
+    """When all rows arrived, if they arrived together."""
+    bounds = pc.min_max(arrived)
+    return bounds["min"].as_py() if bounds["min"] == bounds["max"] else None
+
+
+def _distinct(values: pa.Table) -> pa.Table:
+    return kernel.run("SELECT DISTINCT * FROM tuples", tuples=values)

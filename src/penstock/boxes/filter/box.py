@@ -1,0 +1,69 @@
+"""The Filter box: tuples routed by predicates."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+import pyarrow as pa
+
+from penstock.algebra.box import Marks, Stateless
+from penstock.algebra.expressions.expression import Expression
+from penstock.algebra.joint_punctuation import joint_only
+from penstock.algebra.mark_ways import Along
+
+if TYPE_CHECKING:
+    from penstock.operators.protocol import Operator
+
+
+@dataclass(frozen=True)
+class Filter(Stateless):
+    """SQuAl Filter: m predicates, m + 1 outputs; a tuple leaves by the first one it satisfies, or by the last port."""
+
+    predicates: tuple[Expression, ...]
+    rest: bool = True
+    """Whether the (m+1)st output exists; `where` has only the first."""
+
+    kind: ClassVar[str] = "filter"
+    page: ClassVar[str] = "boxes/filter.md"
+
+    @property
+    def ports(self) -> tuple[str, ...]:
+        if not self.rest:
+            return tuple(str(i + 1) for i in range(len(self.predicates))) if len(self.predicates) > 1 else ("",)
+        return tuple(str(i + 1) for i in range(len(self.predicates) + 1))
+
+    def schema(self, port: int) -> pa.Schema:
+        return self.inputs[0].schema
+
+    def progress(self, port: int, marks: Sequence[Marks]) -> dict[str, int]:
+        return dict(marks[0])
+
+    def joint_marks(self, port: int, inputs: Sequence[Marks]) -> dict[str, int]:
+        return joint_only(inputs[0])
+
+    def required(self, port_columns: Sequence[frozenset[str]]) -> tuple[frozenset[str], ...]:
+        used = frozenset(c for p in self.predicates for c in p.columns)
+        return (used.union(*port_columns),)
+
+    def spread(self, keys: tuple[str, ...]) -> tuple[str, ...] | None:
+        return keys
+
+    @property
+    def step(self) -> int | None:
+        return None
+
+    def order_before(self, slot: int, order: str) -> str:
+        return order
+
+    def mark_way(self, on: str, by: Collection[str]) -> Along:
+        return Along(on, {name: name for name in by})
+
+    def operator(self, needed: Collection[str], rows: pa.Table | None = None) -> Operator:
+        from penstock.boxes.filter.operator import FilterOp
+
+        return FilterOp(self)
+
+    def describe(self) -> str:
+        return " | ".join(p.text for p in self.predicates)

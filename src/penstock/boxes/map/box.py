@@ -1,0 +1,135 @@
+"""The Map box: new attributes, computed from each tuple."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, ClassVar
+
+import pyarrow as pa
+
+from penstock.algebra.box import Marks, Stateless
+from penstock.algebra.error_records import REJECT_SCHEMA
+from penstock.algebra.expressions.expression import Expression
+from penstock.algebra.expressions.monotone import Progression, progression
+from penstock.algebra.hidden import end_of, fallen, falling, visible
+from penstock.algebra.joint_punctuation import SIDES, joint_mark
+from penstock.algebra.mark_ways import Along
+from penstock.algebra.order import ANY, ARRIVAL
+
+if TYPE_CHECKING:
+    from penstock.operators.protocol import Operator
+
+
+@dataclass(frozen=True)
+class Map(Stateless):
+    """SQuAl Map: every output attribute is an expression of the input tuple."""
+
+    outputs: tuple[tuple[str, Expression], ...]
+    times: tuple[str, ...] = ()
+    """Outputs that boxes behind take for times: a tuple of which one is out of range is refused."""
+
+    kind: ClassVar[str] = "map"
+    page: ClassVar[str] = "boxes/map.md"
+    keeps_count: ClassVar[bool] = True
+    ERRORS: ClassVar[int] = 1
+
+    @cached_property
+    def ports(self) -> tuple[str, ...]:
+        return ("", "errors") if self.risky else ("",)
+
+    @cached_property
+    def risky(self) -> frozenset[str]:
+        """The outputs that make progress and may be out of range, though what they are computed from is not."""
+        marks = [mark for mark, _, how in (*self.carried, *self.turned) if how.may_leave_range]
+        return frozenset((*visible(marks), *fallen(marks)))
+
+    def schema(self, port: int) -> pa.Schema:
+        return REJECT_SCHEMA if port == self.ERRORS else self._schema
+
+    @cached_property
+    def _schema(self) -> pa.Schema:
+        return pa.schema([pa.field(name, e.type) for name, e in self.outputs])
+
+    @cached_property
+    def carried(self) -> tuple[tuple[str, str, Progression], ...]:
+        """(output attribute, input attribute, how its marks are mapped) for every output that still progresses."""
+        source = self.inputs[0]
+        found = []
+        for name, expression in self.outputs:
+            for attribute in source.progressing:
+                how = progression(expression, attribute, source.schema)
+                if how is not None and not how.result_falls:
+                    found.append((name, attribute, how))
+        return tuple(found)
+
+    @cached_property
+    def turned(self) -> tuple[tuple[str, str, Progression], ...]:
+        """(mark of the output, mark of the input, how it is mapped) for outputs that decrease, or stem from such."""
+        source = self.inputs[0]
+        falls = [(a, falling(a), True) for a in fallen(source.box.marked(source.index))]
+        found = []
+        for name, expression in self.outputs:
+            for attribute, mark, down in (*((a, a, False) for a in source.progressing), *falls):
+                how = progression(expression, attribute, source.schema, falls=down)
+                if how is not None and (down or how.result_falls):
+                    found.append((falling(name) if how.result_falls else name, mark, how))
+        return tuple(found)
+
+    def progress(self, port: int, marks: Sequence[Marks]) -> dict[str, int]:
+        if port == self.ERRORS:
+            return end_of(marks)
+        found = {name: how.apply(marks[0][mark]) for name, mark, how in (*self.carried, *self.turned)}
+        return found | end_of(marks)
+
+    def joint_marks(self, port: int, inputs: Sequence[Marks]) -> dict[str, int]:
+        return {
+            joint_mark(side, name): how.apply(inputs[0][joint_mark(side, attribute)])
+            for name, attribute, how in self.carried
+            for side in SIDES
+            if joint_mark(side, attribute) in inputs[0]
+        }
+
+    def computed(self, needed: Collection[str]) -> tuple[tuple[str, Expression], ...]:
+        """The outputs that are computed when these are needed: one at least, as a table without columns has no rows."""
+        wanted = {*needed, *self.times}
+        return tuple(output for output in self.outputs if output[0] in wanted) or self.outputs[:1]
+
+    def required(self, port_columns: Sequence[frozenset[str]]) -> tuple[frozenset[str], ...]:
+        return (frozenset(c for _, e in self.computed(port_columns[0]) for c in e.columns),)
+
+    @property
+    def keeps_errors(self) -> bool:
+        return bool(self.times)
+
+    def made_of(self, slot: int, names: Collection[str]) -> frozenset[str]:
+        return frozenset(column for name, e in self.outputs if name in names for column in e.columns)
+
+    def guarded(self, times: Collection[str]) -> Map:
+        found = tuple(name for name, _ in self.outputs if name in self.risky and name in times)
+        return self if found == self.times else replace(self, times=found)
+
+    def spread(self, keys: tuple[str, ...]) -> tuple[str, ...] | None:
+        names = {e.columns[0]: out for out, e in self.outputs if e.column is not None}
+        return tuple(names[k] for k in keys) if all(k in names for k in keys) else None
+
+    def order_before(self, slot: int, order: str) -> str:
+        if any(name == order for name, _, _ in self.turned):
+            # It stems from an attribute that decreases: a sort on another one would lose sight of that.
+            return ARRIVAL
+        return next((attribute for name, attribute, _ in self.carried if name == order), ANY)
+
+    def mark_way(self, on: str, by: Collection[str]) -> Along | None:
+        known = dict(self.outputs)
+        time = next((attribute for name, attribute, _ in self.carried if name == on), None)
+        names = {c: name for name in reversed(list(by)) if (c := known[name].column) is not None}
+        return None if time is None else Along(time, names, known)
+
+    def operator(self, needed: Collection[str], rows: pa.Table | None = None) -> Operator:
+        from penstock.boxes.map.operator import MapOp
+
+        return MapOp(self, needed)
+
+    def describe(self) -> str:
+        return ", ".join(name if e.text == name else f"{name}={e.text}" for name, e in self.outputs)

@@ -1,0 +1,100 @@
+"""The Top box: the n best tuples of every window and group."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, Final
+
+import pyarrow as pa
+
+from penstock.algebra.box import Marks, Stateful
+from penstock.algebra.expressions.expression import Expression
+from penstock.algebra.hidden import SEQ, end_of
+from penstock.algebra.ticks import span_text, within
+from penstock.algebra.window import Window, start_field
+
+if TYPE_CHECKING:
+    from penstock.operators.protocol import Entry, Holder, Slots
+
+WINDOW: Final = "window"
+"""The attribute of results with the start of their window."""
+RANK: Final = "rank"
+"""The attribute with their place in it, from 1."""
+
+
+@dataclass(frozen=True)
+class Top(Stateful):
+    """The n tuples with the largest value of an expression, in every window of a progressing attribute and group.
+
+    Windows are those of Aggregate (oop.md 5.2), so panes are shared as well: the best of a window are among the best of
+    its panes. Ties go to the tuple with the smaller `on`, then to the one that arrived first.
+    """
+
+    n: int
+    by: Expression
+    on: str
+    window: Window
+    groups: tuple[str, ...] = ()
+    ascending: bool = False
+    """Whether the smallest values are the best."""
+
+    kind: ClassVar[str] = "top"
+    page: ClassVar[str] = "boxes/top.md"
+    has_windows: ClassVar[bool] = True
+
+    @property
+    def on_type(self) -> pa.DataType:
+        return self.inputs[0].schema.field(self.on).type
+
+    @property
+    def start_type(self) -> pa.DataType:
+        return start_field(self.inputs[0].schema, self.on).type
+
+    def schema(self, port: int) -> pa.Schema:
+        return pa.schema([pa.field(WINDOW, self.start_type), pa.field(RANK, pa.int64()), *self.inputs[0].schema])
+
+    def progress(self, port: int, marks: Sequence[Marks]) -> dict[str, int]:
+        # What leaves later is in a window that is open now, and not before its start.
+        start = self.window.output_mark(marks[0][self.on])
+        return {WINDOW: start, self.on: within(start, self.on_type)} | end_of(marks)
+
+    def required(self, port_columns: Sequence[frozenset[str]]) -> tuple[frozenset[str], ...]:
+        return ((port_columns[0] - {WINDOW, RANK}) | {SEQ, self.on, *self.groups, *self.by.columns},)
+
+    def keys(self, slot: int) -> tuple[str, ...]:
+        return self.groups
+
+    @property
+    def partition(self) -> tuple[str, ...]:
+        return self.groups
+
+    def time_of(self, slot: int) -> str:
+        return self.on
+
+    @property
+    def step(self) -> int:
+        return self.window.pane
+
+    def leaves_in_order(self, on: str) -> bool:
+        return on == WINDOW and not self.groups
+
+    def entry(self, needed: Sequence[frozenset[str]]) -> Entry:
+        from penstock.boxes.top.workers import TopEntryOp
+
+        return TopEntryOp(self, needed)
+
+    def holder(self, slots: Slots, needed: Sequence[frozenset[str]]) -> Holder:
+        from penstock.boxes.top.workers import TopOp
+
+        return TopOp(self, slots, needed)
+
+    def describe(self) -> str:
+        best = f"the {self.n} {'smallest' if self.ascending else 'largest'} {self.by.text}"
+        size, advance = (span_text(n, self.on_type) for n in (self.window.size, self.window.advance))
+        groups = f" by {', '.join(self.groups)}" if self.groups else ""
+        return f"{best} on {self.on}, size {size}, advance {advance}{groups}"
+
+    def details(self, needed: Collection[str]) -> Sequence[str]:
+        pane = span_text(self.window.pane, self.on_type)
+        return (f"keeps the best {self.n} of each pane of {pane}{' and group' if self.groups else ''}",)

@@ -1,0 +1,64 @@
+"""The Union box: several streams of one schema as one."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+import pyarrow as pa
+
+from penstock.algebra.box import Marks, Stateless
+from penstock.algebra.joint_punctuation import joint_only
+from penstock.algebra.mark_ways import Branching, Together
+from penstock.boxes.requirements import refuse_different
+
+if TYPE_CHECKING:
+    from penstock.operators.protocol import Operator
+
+
+@dataclass(frozen=True)
+class Union(Stateless):
+    """SQuAl Union, order-agnostic: tuples pass through, progress is the minimum over the inputs (oop.md A.2.1)."""
+
+    kind: ClassVar[str] = "union"
+    page: ClassVar[str] = "boxes/union.md"
+    keeps_count: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        refuse_different(self.inputs, "union", self.name)
+
+    def schema(self, port: int) -> pa.Schema:
+        return self.inputs[0].schema
+
+    def progress(self, port: int, marks: Sequence[Marks]) -> dict[str, int]:
+        shared = [a for a in marks[0] if all(a in m for m in marks)]
+        return {a: min(m[a] for m in marks) for a in shared}
+
+    def joint_marks(self, port: int, inputs: Sequence[Marks]) -> dict[str, int]:
+        shared = [mark for mark in joint_only(inputs[0]) if all(mark in marks for marks in inputs)]
+        return {mark: min(marks[mark] for marks in inputs) for mark in shared}
+
+    def required(self, port_columns: Sequence[frozenset[str]]) -> tuple[frozenset[str], ...]:
+        return tuple(port_columns[0] for _ in self.inputs)
+
+    def spread(self, keys: tuple[str, ...]) -> tuple[str, ...] | None:
+        return keys
+
+    @property
+    def step(self) -> int | None:
+        return None
+
+    def order_before(self, slot: int, order: str) -> str:
+        return order
+
+    def mark_way(self, on: str, by: Collection[str]) -> Together:
+        return Together(tuple(Branching({name: name for name in by}, on) for _ in self.inputs), parts=True)
+
+    def operator(self, needed: Collection[str], rows: pa.Table | None = None) -> Operator:
+        from penstock.boxes.union.operator import UnionOp
+
+        return UnionOp(self, needed)
+
+    def describe(self) -> str:
+        return " + ".join(i.name for i in self.inputs)

@@ -1,0 +1,262 @@
+from __future__ import annotations
+
+import os
+import resource
+import signal
+import sys
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from penstock.algebra.expressions import kernel
+from penstock.algebra.expressions import kernel_memory as memory
+from penstock.errors import QueryError, WorldError
+
+TUPLES = pa.table({"x": pa.array([3, 1, 2], pa.int64()), "s": ["c", "a", None]})
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT (SELECT count(*) FROM read_csv('/etc/passwd')) FROM t",
+        "SELECT * FROM '/etc/passwd'",
+        "SELECT * FROM read_text('/etc/passwd')",
+        "SELECT * FROM glob('/*')",
+        "COPY (SELECT 1) TO '/tmp/penstock-must-not-write'",
+        "ATTACH '/tmp/penstock-must-not-attach.db'",
+        "INSTALL httpfs",
+        "LOAD httpfs",
+    ],
+)
+def test_sql_reaches_no_file(sql: str) -> None:
+    with pytest.raises(QueryError):
+        kernel.run(sql, t=TUPLES)
+
+
+def test_sql_sees_no_python_variable() -> None:
+    hidden = pa.table({"x": [1]})
+    with pytest.raises(QueryError, match="hidden"):
+        kernel.run("SELECT * FROM hidden")
+    assert hidden.num_rows == 1
+
+
+@pytest.mark.parametrize("setting", ["threads = 8", "enable_external_access = true", "TimeZone = 'CET'"])
+def test_settings_are_locked(setting: str) -> None:
+    with pytest.raises(QueryError, match="locked"):
+        kernel.run(f"SET {setting}")
+
+
+def test_tables_are_let_go_also_when_a_query_fails() -> None:
+    with pytest.raises(QueryError):
+        kernel.run("SELECT nothing FROM t", t=TUPLES)
+    with pytest.raises(QueryError, match="t does not exist"):
+        kernel.run("SELECT * FROM t")
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        pa.int8(),
+        pa.uint64(),
+        pa.float32(),
+        pa.string(),
+        pa.binary(),
+        pa.bool_(),
+        pa.date32(),
+        pa.decimal128(10, 2),
+        pa.timestamp("s"),
+        pa.timestamp("ms"),
+        pa.timestamp("us"),
+        pa.timestamp("ns"),
+        pa.timestamp("us", tz="UTC"),
+        pa.list_(pa.string()),
+        pa.struct({"a": pa.list_(pa.int64())}),
+    ],
+)
+def test_types_survive(kind: pa.DataType) -> None:
+    assert kernel.types("x", pa.schema({"x": kind})).field("x").type == kind
+
+
+@pytest.mark.parametrize(
+    ("kind", "comes_out_as"),
+    [
+        (pa.large_string(), pa.string()),
+        (pa.string_view(), pa.string()),
+        (pa.dictionary(pa.int32(), pa.string()), pa.string()),
+    ],
+)
+def test_every_string_comes_out_as_string(kind: pa.DataType, comes_out_as: pa.DataType) -> None:
+    column = pa.array(["a", None, "a"]).cast(kind) if not pa.types.is_dictionary(kind) else None
+    column = column if column is not None else pa.array(["a", None, "a"]).dictionary_encode()
+    found = kernel.run("SELECT s FROM t", t=pa.table({"s": column}))
+    assert found.schema.field("s").type == comes_out_as
+    assert found["s"].to_pylist() == ["a", None, "a"]
+
+
+def test_sums_of_integers_are_exact_beyond_64_bits() -> None:
+    found = kernel.run("SELECT sum(x) AS total FROM t", t=pa.table({"x": pa.array([2**63 - 1] * 3, pa.int64())}))
+    assert found.schema.field("total").type == pa.decimal128(38, 0)
+    assert int(found["total"][0].as_py()) == 3 * (2**63 - 1)
+
+
+def test_times_are_utc() -> None:
+    found = kernel.run(
+        "SELECT date_trunc('day', t) AS day, hour(t) AS hour FROM t",
+        t=pa.table({"t": pa.array([90_000_000_000], pa.timestamp("us", tz="UTC"))}),
+    )
+    assert found["day"].cast(pa.int64()).to_pylist() == [86_400_000_000]
+    assert found["hour"].to_pylist() == [1]
+
+
+def test_row_order_is_kept_over_many_chunks() -> None:
+    chunks = [pa.record_batch({"x": list(range(at, at + 5_000))}) for at in range(0, 50_000, 5_000)]
+    found = kernel.run("SELECT x + 1 AS y FROM t", t=pa.Table.from_batches(chunks))
+    assert found["y"].to_pylist() == list(range(1, 50_001))
+
+
+def test_a_record_batch_is_a_table_too() -> None:
+    assert kernel.run("SELECT x FROM t", t=pa.record_batch({"x": [1]}))["x"].to_pylist() == [1]
+
+
+def test_division_by_zero_is_null_and_stops_nothing() -> None:
+    assert kernel.run("SELECT x // 0 AS q, x % 0 AS r FROM t", t=TUPLES.slice(0, 1)).to_pylist() == [
+        {"q": None, "r": None}
+    ]
+
+
+def test_a_process_forked_in_the_middle_of_a_query_has_a_kernel_of_its_own() -> None:
+    busy = kernel._kernel().lock
+    reader, writer = os.pipe()
+    with busy:
+        child = os.fork()
+        if child == 0:
+            found = kernel.run("SELECT sum(x) AS total FROM t", t=TUPLES)["total"][0].as_py()
+            os.write(writer, str(found).encode())
+            os._exit(0)
+        os.close(writer)
+        deadline = time.monotonic() + 10
+        while os.waitpid(child, os.WNOHANG) == (0, 0):
+            if time.monotonic() > deadline:
+                os.kill(child, signal.SIGKILL)
+            time.sleep(0.01)
+    assert os.read(reader, 100) == b"6"
+    os.close(reader)
+    assert kernel.run("SELECT 2 AS two")["two"].to_pylist() == [2]
+
+
+def test_threads_do_not_see_each_others_tables() -> None:
+    def work(number: int) -> list[int]:
+        table = pa.table({"x": pa.repeat(number, 50_000)})
+        return [kernel.run("SELECT min(x) AS x FROM tuples", tuples=table)["x"][0].as_py() - number for _ in range(40)]
+
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        with ThreadPoolExecutor(4) as threads:
+            assert [set(wrong) for wrong in threads.map(work, range(4))] == [{0}] * 4
+    finally:
+        sys.setswitchinterval(interval)
+
+
+def test_an_error_says_what_is_wrong_and_does_not_echo_the_query() -> None:
+    with pytest.raises(QueryError) as caught:
+        kernel.run("SELECT s + 1 FROM t", t=TUPLES)
+    assert "+(VARCHAR, INTEGER_LITERAL)" in str(caught.value)
+    assert "LINE" not in str(caught.value)
+
+
+# Memory
+
+SMALL = 64 << 20
+
+
+@pytest.fixture
+def small_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A kernel of little memory in this process."""
+    monkeypatch.setattr(kernel, "_kernels", {})
+    monkeypatch.setenv("PENSTOCK_KERNEL_MEMORY", "64MB")
+
+
+def _peak_growth(work: Callable[[], object]) -> int:
+    """By how much the memory of this process had grown at most; only memory that was touched counts."""
+    Path("/proc/self/clear_refs").write_text("5")
+    before = _status("VmRSS")
+    work()
+    return _status("VmHWM") - before
+
+
+def _status(name: str) -> int:
+    line = next(at for at in Path("/proc/self/status").read_text().splitlines() if at.startswith(f"{name}:"))
+    return int(line.split()[1]) * 1024
+
+
+EXCESSIVE = {
+    "a string beyond DuckDB's": "SELECT repeat(s, 2000000000) AS r FROM t",
+    "a padded string": "SELECT lpad(s, 2000000000, 'x') AS r FROM t",
+    "a string that is only measured": "SELECT length(repeat(s, 500000000)) AS r FROM t",
+    "many strings": "SELECT repeat(s, 5000000) AS r FROM t, range(100)",
+    "a list, which DuckDB does not count": "SELECT range(100000000) AS r FROM t",
+    "a list that is only measured": "SELECT len(range(x * 100000000)) AS r FROM t",
+    "items of a string": "SELECT string_split(repeat(s || ',', 50000000), ',') AS r FROM t",
+    "an aggregate": "SELECT string_agg(repeat(s, 5000000), '') AS r FROM t, range(100)",
+    "a sort, which would be spilled": "SELECT range AS r FROM range(100000000) ORDER BY hash(range)",
+    "groups": "SELECT hash(range) AS r, count(*) FROM range(100000000) GROUP BY 1",
+}
+
+
+@pytest.mark.usefixtures("small_kernel")
+@pytest.mark.parametrize("sql", EXCESSIVE.values(), ids=EXCESSIVE)
+def test_a_query_that_needs_too_much_memory_is_refused_and_the_process_lives_on(sql: str) -> None:
+    def refused() -> None:
+        with pytest.raises(WorldError, match="needs more memory than it may take") as caught:
+            kernel.run(sql, t=TUPLES)
+        assert "expected: at most 64 MiB" in str(caught.value)
+        assert "take smaller trains (train_bytes=)" in str(caught.value)
+        assert "PENSTOCK_KERNEL_MEMORY" in str(caught.value)
+        assert "temp_directory" not in str(caught.value)
+
+    limits = resource.getrlimit(resource.RLIMIT_DATA)
+    assert _peak_growth(refused) < 2 * SMALL
+    assert resource.getrlimit(resource.RLIMIT_DATA) == limits
+    assert kernel.run("SELECT sum(x) AS total FROM t", t=TUPLES)["total"].to_pylist() == [6]
+    assert not Path(".tmp").exists()
+
+
+@pytest.mark.usefixtures("small_kernel")
+def test_a_small_kernel_does_ordinary_work() -> None:
+    rows = pa.table({"k": np.arange(200_000) % 1000, "v": np.arange(200_000)})
+    found = kernel.run("SELECT k, sum(v) AS s FROM t GROUP BY k ORDER BY k", t=rows)
+    assert found.num_rows == 1000
+    assert kernel.run("SELECT v + 1 AS v FROM t ORDER BY v DESC", t=rows)["v"][0].as_py() == 200_000
+
+
+def test_a_result_column_beyond_2_gib_is_refused() -> None:
+    """Arrow's strings have offsets of 32 bits. The error is made by hand: the true one takes 2 GiB and seconds."""
+    error = duckdb.InvalidInputException(
+        "Invalid Input Error: Arrow Appender: The maximum total string size for regular string buffers is 2147483647 "
+        "but the offset of 2148000000 exceeds this.\n* SET arrow_large_buffer_size=true to use large string buffers"
+    )
+    refused = kernel._refusal(error, SMALL)
+    assert isinstance(refused, WorldError)
+    assert "too large for one train" in str(refused)
+    assert "arrow_large_buffer_size" not in str(refused)
+
+
+def test_by_default_all_kernels_of_a_machine_fit_into_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("PENSTOCK_KERNEL_MEMORY", raising=False)
+    machine = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    assert 256 << 20 <= memory.kernel_memory() <= max(256 << 20, machine // 2 // len(os.sched_getaffinity(0)))
+
+
+@pytest.mark.parametrize("text", ["much", "", "-1GB", "1MB", "2 GB per core"])
+def test_a_size_that_cannot_be_is_refused(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PENSTOCK_KERNEL_MEMORY", text)
+    with pytest.raises(QueryError, match="PENSTOCK_KERNEL_MEMORY says") as caught:
+        memory.kernel_memory()
+    assert "a size of at least 32 MiB, such as 512MB or 2GB" in str(caught.value)
