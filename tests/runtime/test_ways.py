@@ -12,7 +12,7 @@ from tests.runtime.jobs import job_of
 from typer.testing import CliRunner
 
 import penstock as pk
-from penstock.algebra import kernel
+from penstock.algebra.expressions import kernel
 from penstock.cli import main
 from penstock.connectors.memory import Memory
 from penstock.runtime import local
