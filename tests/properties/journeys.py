@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pytest
 
 import penstock as pk
 from penstock.runtime.board import Record
 from penstock.runtime.settings import EXCHANGE, EXPRESS
-from penstock.storage.sealed import unseal
-from penstock.storage.state import _manifest
 
 WAY_OF = {"local": "penstock.runtime.local.way_of", "spark": "penstock.spark.run.way_of"}
 
@@ -74,7 +71,7 @@ def same(one: Journey, other: Journey, told: str) -> None:
     assert one.plans == other.plans, f"{told}: other batches"
     for batch, (ours, theirs) in enumerate(zip(one.left, other.left, strict=True)):
         assert ours.keys() == theirs.keys(), f"{told}, batch {batch}"
-        differing = [name for name in ours if not _same_content(name, ours[name], theirs[name])]
+        differing = [name for name in ours if ours[name] != theirs[name]]
         assert not differing, f"{told}, batch {batch}: {differing}"
 
 
@@ -84,45 +81,3 @@ def _files(checkpoint: Path) -> Iterator[tuple[str, bytes]]:
             # Who writes an output has a name that is drawn for every checkpoint.
             if path.is_file() and path.name != "writer.json":
                 yield str(path.relative_to(checkpoint)), path.read_bytes()
-
-
-def _same_content(name: str, one: bytes, other: bytes) -> bool:
-    """Whether two files are the same: every byte, except for those under NULLs.
-
-    DuckDB leaves there what its memory held before, so two runs of one query may differ in them.
-    """
-    return one == other or (len(one) == len(other) and _content(name, one) == _content(name, other))
-
-
-def _content(name: str, content: bytes) -> Any:
-    """A file without what stands under NULLs, and without the checksums over it."""
-    buffer = pa.py_buffer(content)
-    if name.endswith(".arrow"):
-        return _shown(pa.ipc.open_file(buffer).read_all())
-    if name.endswith(".json"):
-        return _unchecked(unseal(content, name))
-    manifest = _manifest(buffer, name)
-    places = sorted(
-        (offset, length)
-        for box in manifest["boxes"].values()
-        for parts in box["slots"].values()
-        for chunks in parts.values()
-        for version, offset, length, _, _ in chunks
-        if version == manifest["batch"]
-    )
-    for box in manifest["boxes"].values():
-        for parts in box["slots"].values():
-            parts.update({part: [chunk[:-1] for chunk in chunks] for part, chunks in parts.items()})
-    chunks = [pa.ipc.open_stream(buffer.slice(*place)).read_all() for place in places]
-    return [str(manifest), *map(_shown, chunks)]
-
-
-def _shown(table: pa.Table) -> tuple[str, str]:
-    """A table as text, in which a NaN is one, and -0.0 is not 0.0."""
-    return str(table.schema), repr(table.to_pylist())
-
-
-def _unchecked(document: Any) -> Any:
-    if isinstance(document, Mapping):
-        return {name: _unchecked(value) for name, value in document.items() if name != "crc"}
-    return [_unchecked(value) for value in document] if isinstance(document, list) else document

@@ -176,7 +176,7 @@ def test_an_unknown_way_is_refused(choose: Callable[..., Any]) -> None:
 
 
 def test_an_unknown_way_is_refused_on_the_command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(main, "start_spark", lambda master: None)
+    monkeypatch.setattr(main, "start_spark", lambda master: pytest.fail("Spark is not needed to refuse it"))
     application = tmp_path / "app.py"
     application.write_text(
         "import penstock as pk\n"

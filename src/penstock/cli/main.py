@@ -26,7 +26,7 @@ from penstock.cli.versions import change_run, show_versions
 from penstock.errors import PenstockError, QueryError
 from penstock.plan.plan import ARCHITECTURES, OUT_OF_ORDER
 from penstock.runtime.limits import Limit
-from penstock.runtime.settings import AUTO, POWER
+from penstock.runtime.settings import AUTO, POWER, Settings
 from penstock.storage.folder import Folder
 from penstock.storage.lease import refuse_if_held
 
@@ -82,6 +82,7 @@ def run(
         for name, given in (("--max-refused", max_refused), ("--max-late", max_late)):
             if given is not None:
                 Limit.of(name, given)
+        Settings(durability=durability, way=way)
         if checkpoint is not None:
             refuse_if_held(Folder(checkpoint))
         start_spark(master)

@@ -207,7 +207,7 @@ class Run:
         rows = collect(intake if way == EXPRESS else exchanged(intake, job, self._ticket_of(job.version)))
         try:
             if way == EXPRESS:
-                with our_errors("the stages"), synced_together():
+                with our_errors("a stage"), synced_together():
                     self._outlet.announce(job, batch, offset)
                     rows = iter(run_stages(job, batch, rows))
             record = self._outlet.commit(batch, rows, offset)

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from penstock.algebra.expressions.kernel_memory import VARIABLE, BoundedGrowth, kernel_memory, size_text
 from penstock.errors import InternalError, PenstockError, QueryError, WorldError
@@ -134,7 +135,7 @@ def _run(sql: str, tables: Mapping[str, pa.Table | pa.RecordBatch]) -> pa.Table:
                 relation = connection.sql(sql)
                 if relation is None:
                     raise InternalError("the kernel runs queries only", found=sql)
-                return _plain(relation.to_arrow_table())
+                return _settled(_plain(relation.to_arrow_table()))
         except (duckdb.OutOfMemoryException, duckdb.FatalException, duckdb.InternalException, MemoryError) as error:
             # Whatever it was in the middle of: the next query gets a connection without it, and its memory is free.
             kernel.connection = None
@@ -194,6 +195,31 @@ def _reason(error: Exception) -> str:
     text = str(error).split("\n\nLINE ")[0].split("\nLINE ")[0]
     text = text.split("\n\tCandidate")[0].split("Candidate functions:")[0]
     return " ".join(_KIND.sub("", text).split()).rstrip(".")
+
+
+def _settled(table: pa.Table) -> pa.Table:
+    """The same, with zeros under NULLs, where DuckDB leaves what was in memory: equal results shall be equal bytes."""
+    for index, column in enumerate(table.columns):
+        if column.null_count and (width := _width(column.type)):
+            chunks = [_with_zeros(chunk, width) if chunk.null_count else chunk for chunk in column.chunks]
+            table = table.set_column(index, table.field(index), pa.chunked_array(chunks, column.type))
+    return table
+
+
+def _width(kind: pa.DataType) -> int:
+    """The bytes of a value; 0 where a NULL takes up none, or nobody writes below it."""
+    if pa.types.is_nested(kind) or pa.types.is_dictionary(kind) or pa.types.is_null(kind):
+        return 0
+    try:
+        return max(1, int(kind.bit_width) // 8)
+    except ValueError:
+        return 0
+
+
+def _with_zeros(chunk: pa.Array, width: int) -> pa.Array:
+    zero = pa.Array.from_buffers(chunk.type, 1, [None, pa.py_buffer(bytes(width))])[0]
+    valid = pc.is_valid(chunk).buffers()[1]
+    return pa.Array.from_buffers(chunk.type, len(chunk), [valid, pc.fill_null(chunk, zero).buffers()[1]])
 
 
 def _plain(table: pa.Table) -> pa.Table:
