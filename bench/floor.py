@@ -81,6 +81,7 @@ class MicroBatchFloor:
     peers: Sequence[Peer] = (
         Peer("penstock", "penstock_bench.our_floor:OneStage", "a count in one stage"),
         Peer("penstock-process", "penstock_bench.our_floor:ProcessOnly", "the same with durability='process'"),
+        Peer("penstock-exchange", "penstock_bench.our_floor:ByExchange", "the same with way='exchange'"),
         Peer(
             "penstock-two-stages", "penstock_bench.our_floor:TwoStages", "a count per value, summed in a second stage"
         ),

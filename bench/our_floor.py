@@ -19,6 +19,7 @@ class OneStage:
 
     suffix = ".json"
     durability = "power"
+    way = "auto"
 
     def start(self, folder: Path, scratch: Path) -> None:
         self._out = scratch / "out"
@@ -32,6 +33,7 @@ class OneStage:
             buckets=CORES,
             tasks=CORES,
             durability=self.durability,
+            way=self.way,
         )
         self.checkpoint = scratch / "run" / "spark"
 
@@ -56,6 +58,12 @@ class ProcessOnly(OneStage):
     """The same, but a committed batch need not survive a power cut."""
 
     durability = "process"
+
+
+class ByExchange(OneStage):
+    """The same, but every batch moves through the exchange."""
+
+    way = "exchange"
 
 
 class TwoStages(OneStage):
