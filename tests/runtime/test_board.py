@@ -10,7 +10,8 @@ import pytest
 import penstock as pk
 from penstock.algebra.ticks import BEGINNING, END
 from penstock.progress.extremes import Extremes
-from penstock.runtime.board import KEEP_RECORDS, Board, BoxWork, InputCount, Issued, Record
+from penstock.runtime.board import KEEP_RECORDS, Board, Issued, Record
+from penstock.runtime.work import BoxWork, InputCount
 from penstock.storage.folder import Folder
 
 

@@ -23,6 +23,7 @@ from penstock.progress.extremes import Extremes
 from penstock.progress.shards import read_shards, source_marks
 from penstock.runtime.refusals import Refusals
 from penstock.runtime.traces import Trace
+from penstock.runtime.work import BoxWork, InputCount
 from penstock.storage.folder import Folder
 from penstock.storage.sealed import RESTORE, read_sealed, write_sealed
 
@@ -30,35 +31,6 @@ _SUFFIX: Final = ".json"
 _OFFSET: Final = ".offset"
 KEEP_RECORDS: Final = 16
 """Records kept behind the newest: a replay asks for the one before the batch, people look at a few more."""
-
-
-@dataclass
-class BoxWork:
-    """What a box did in one batch at one place; counts add up over places and batches."""
-
-    tuples_in: int = 0
-    tuples_out: int = 0
-    seconds: float = 0.0
-    released: int = 0
-    """For a stateful box: tuples that it has let go of for good."""
-    held_rows: int = 0
-    """For a stateful box: rows in its state, such as partial aggregates."""
-    open_windows: int = 0
-    late: int = 0
-    """For a box with a late stream: tuples that came too late for it."""
-    refused: int = 0
-    """For a box with an error stream: tuples that it has refused."""
-
-
-@dataclass
-class InputCount:
-    """Every tuple of an input, accounted for: `read` = `taken` + `late` + `refused` (+ punctuation records)."""
-
-    read: int = 0
-    taken: int = 0
-    late: int = 0
-    refused: int = 0
-    punctuation: int = 0
 
 
 @dataclass(frozen=True)
@@ -165,8 +137,8 @@ class Record:
             {name: read_shards(shards) for name, shards in document["shards"].items()},
             document["marks"],
             document["buckets"],
-            {name: InputCount(**c) for name, c in document["inputs"].items()},
-            {name: BoxWork(**w) for name, w in document["boxes"].items()},
+            {name: InputCount.from_json(c) for name, c in document["inputs"].items()},
+            {name: BoxWork.from_json(w) for name, w in document["boxes"].items()},
             document["outputs"],
             document.get("wake"),
             [Need(**need) for need in document.get("waiting", ())],

@@ -29,7 +29,7 @@ from penstock.progress.judge import judge, strongest, unfit_rejects
 from penstock.progress.shards import add_seen, stating
 from penstock.runtime import traces
 from penstock.runtime.allotment import columns_to_read
-from penstock.runtime.board import InputCount, Issued
+from penstock.runtime.board import Issued
 from penstock.runtime.control import Control
 from penstock.runtime.job import Job, part_number
 from penstock.runtime.offsets import Said
@@ -39,6 +39,7 @@ from penstock.runtime.refusals import Refusals
 from penstock.runtime.superbox import Superbox
 from penstock.runtime.table_versions import tables_of
 from penstock.runtime.train import OUTLET, Row, note, trains
+from penstock.runtime.work import InputCount
 
 MOST_ROWS = 1 << 32
 MOST_SPLITS = 1 << 20
@@ -140,18 +141,16 @@ class Intake:
 
     def take_chunk(self, source: Source, shard: str, chunk: Chunk, seq: int = 0) -> SetAside | None:
         """Take one chunk; which of its rows are to be set aside, if there are any. `seq` numbers its first row."""
-        count = self._counts.setdefault(source.name, InputCount())
         if chunk.rejects is not None and chunk.rejects.num_rows:
             rejects = pa.Table.from_batches([chunk.rejects])
             refused = int(pc.sum(pc.fill_null(rejects.column("rows"), 1)).as_py() or 0)
-            count.refused, count.read = count.refused + refused, count.read + refused
+            self._count(source, InputCount(read=refused, refused=refused))
             self._refuse(source, rejects)
         issued = self._stated_by(source, shard)
         self.state(source, shard, strongest(source, chunk.stated))
         tuples = self._sequenced(Port(source), pa.Table.from_batches([chunk.tuples]), seq)
         if source.stamped:
             tuples = self._stamped(source, shard, tuples)
-        count.read += tuples.num_rows
         try:
             verdict = judge(source, tuples, issued)
         except WorldError as error:
@@ -162,15 +161,13 @@ class Intake:
         if (seen := verdict.extremes(source, self._control.now)) is not None:
             self.report(source.name, shard, seen)
         taken = tuples if verdict.taken is None else tuples.filter(verdict.taken)
-        count.punctuation += _number(verdict.punctuation)
-        count.refused += _number(verdict.unfit)
-        count.late += _number(verdict.late)
-        count.taken += taken.num_rows
+        late, refused, told = map(_number, (verdict.late, verdict.unfit, verdict.punctuation))
+        self._count(source, InputCount(tuples.num_rows, taken.num_rows, late, refused, told))
         self._superbox.push(Port(source), taken)
         if self._superbox.leaving_bytes() > LEAVING_BYTES:
             self._stage_leaving()
-        late = verdict.late if source.late == "route" else None
-        return SetAside(late, verdict.unfit, seq) if late is not None or verdict.unfit is not None else None
+        routed = verdict.late if source.late == "route" else None
+        return SetAside(routed, verdict.unfit, seq) if routed is not None or verdict.unfit is not None else None
 
     def _stamped(self, source: Source, shard: str, tuples: pa.Table) -> pa.Table:
         """Tuples with the clock reading of their batch. No later batch reads the same, so the next tick is stated."""
@@ -239,9 +236,12 @@ class Intake:
             if measured(source, track):
                 gauges.setdefault(track.attribute, Gauge(known.get(track.mark, BEGINNING))).take(each)
 
+    def _count(self, source: Source, more: InputCount) -> None:
+        self._counts[source.name] = self._counts.get(source.name, InputCount()) + more
+
     def _refuse(self, source: Source, rejects: pa.Table) -> None:
         """Send rejects to the error stream, and note their reasons."""
-        self._refusals.setdefault(source.name, Refusals()).add(rejects)
+        self._refusals[source.name] = self._refusals.get(source.name, Refusals()).add(rejects)
         self._superbox.push(Port(source, Source.ERRORS), rejects)
 
     def _route(self, source: Source, tuples: pa.Table, aside: SetAside, origin: str) -> None:

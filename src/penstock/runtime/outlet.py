@@ -17,6 +17,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from penstock.algebra.box import Marks
@@ -29,7 +30,7 @@ from penstock.connectors.targets.target import Receipt
 from penstock.errors import WorldError
 from penstock.progress.disorder import Disorder, Stretch, joined
 from penstock.progress.shards import add_seen, read_shards, source_marks
-from penstock.runtime.board import Board, BoxWork, InputCount, Need, Record
+from penstock.runtime.board import Board, Need, Record
 from penstock.runtime.carrying import carried
 from penstock.runtime.job import Job
 from penstock.runtime.limits import judge
@@ -39,6 +40,7 @@ from penstock.runtime.refusals import Refusals
 from penstock.runtime.shelf import jobs_of
 from penstock.runtime.traces import collect
 from penstock.runtime.train import Row
+from penstock.runtime.work import BoxWork, InputCount
 
 
 class Outlet:
@@ -130,25 +132,24 @@ class Outlet:
         network = self._job.plan.network
         record = Record.from_json(json.loads(json.dumps(before.to_json()))).with_inputs(network.sources)
         record.batch, record.version = batch, self._job.version
-        for work in record.boxes.values():
-            work.held_rows = work.open_windows = 0
+        record.boxes = {box: replace(work, held_rows=0, open_windows=0) for box, work in record.boxes.items()}
         for content in notes:
             for source, seen in content.get("shards", {}).items():
                 add_seen(record.shards.setdefault(source, {}), read_shards(seen))
             for source, count in content.get("inputs", {}).items():
-                _add(record.inputs.setdefault(source, InputCount()), count)
+                record.inputs[source] = record.inputs.get(source, InputCount()) + InputCount.from_json(count)
             for source, told in content.get("refusals", {}).items():
-                record.refusals.setdefault(source, Refusals()).merge(Refusals.from_json(told))
+                record.refusals[source] = record.refusals.get(source, Refusals()).merge(Refusals.from_json(told))
             for box, work in content.get("boxes", {}).items():
-                _add(record.boxes.setdefault(box, BoxWork()), work)
+                record.boxes[box] = record.boxes.get(box, BoxWork()) + BoxWork.from_json(work)
             for port, marks in content.get("marks", {}).items():
                 record.buckets.setdefault(port, {})[str(content["bucket"])] = marks
         for box in network.boxes:
             if box.speaks_for is not None:
                 # Judged behind the intake, which has taken them.
                 late = sum(content.get("boxes", {}).get(box.name, {}).get("late", 0) for content in notes)
-                count = record.inputs.setdefault(box.speaks_for, InputCount())
-                count.late, count.taken = count.late + late, count.taken - late
+                count = record.inputs.get(box.speaks_for, InputCount())
+                record.inputs[box.speaks_for] = count + InputCount(taken=-late, late=late)
         for box in network.sources:
             _add_disorder(record, box, notes)
         for output in network.outputs:
@@ -219,8 +220,3 @@ def _add_disorder(record: Record, source: Source, notes: list[dict[str, Any]]) -
     for (attribute, _), of_shard in sorted(stretches.items()):
         more = joined(of_shard, in_sequence=source.connector.in_sequence)
         whole[attribute] = whole.get(attribute, Disorder()).merge(more)
-
-
-def _add(total: InputCount | BoxWork, more: dict[str, Any]) -> None:
-    for name, value in more.items():
-        setattr(total, name, getattr(total, name) + value)
