@@ -18,7 +18,6 @@ import json
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 from penstock.algebra.box import Marks
 from penstock.algebra.hidden import visible
@@ -29,11 +28,12 @@ from penstock.connectors.targets.kept_results import KEEP_BYTES, KeptResults, Re
 from penstock.connectors.targets.target import Receipt
 from penstock.errors import WorldError
 from penstock.progress.disorder import Disorder, Stretch, joined
-from penstock.progress.shards import add_seen, read_shards, source_marks
+from penstock.progress.shards import add_seen, source_marks
 from penstock.runtime.board import Board, Need, Record
 from penstock.runtime.carrying import carried
 from penstock.runtime.job import Job
 from penstock.runtime.limits import judge
+from penstock.runtime.notes import Report
 from penstock.runtime.offsets import digest, intake_offset
 from penstock.runtime.promises import warn_of_disorder
 from penstock.runtime.refusals import Refusals
@@ -86,23 +86,22 @@ class Outlet:
         if planned.version != self._job.version:
             self._use(self._jobs.at(planned.version))
         self._job.check_claim()
-        notes = [row.header["content"] for row in sorted(rows, key=lambda r: str(r.header["from"]))]
+        reports = sorted(map(Report.from_row, rows), key=lambda report: report.sender)
         former = self.before(batch)
         before = carried(former, self._job)
         receipts: dict[str, list[Receipt]] = {}
-        for content in notes:
-            for piece in content["receipts"]:
-                for output, receipt in piece.items():
-                    receipts.setdefault(output, []).append(Receipt.from_json(receipt))
+        for report in reports:
+            for name, staged in report.receipts.items():
+                receipts.setdefault(name, []).extend(staged)
         if any(output.target.outside and receipts.get(output.name) for output in self._job.plan.network.outputs):
             self._post_offset(batch, offset)
             self._job.check_claim()  # whoever has taken the checkpoint since knows nothing of it
         for output in self._job.plan.network.outputs:
             self._job.commit_output(output, batch, receipts.get(output.name, []))
-        record = self._record(batch, before, notes, receipts)
+        record = self._record(batch, before, reports, receipts)
         record.epoch, record.offset, record.digest = self._job.epoch, offset, digest(planned)
         commit = (arrived, time.time_ns() // 1000)
-        record.traces = collect(self._job.plan.network, batch, record.now, notes, commit)
+        record.traces = collect(self._job.plan.network, batch, record.now, reports, commit)
         self._keep(before, record, receipts)
         if former.version != record.version or batch == 0:
             self._job.took_effect(batch, record.now)
@@ -127,41 +126,41 @@ class Outlet:
             self._forgotten = job.version
 
     def _record(
-        self, batch: int, before: Record, notes: list[dict[str, Any]], receipts: dict[str, list[Receipt]]
+        self, batch: int, before: Record, reports: Sequence[Report], receipts: Mapping[str, Sequence[Receipt]]
     ) -> Record:
         network = self._job.plan.network
         record = Record.from_json(json.loads(json.dumps(before.to_json()))).with_inputs(network.sources)
         record.batch, record.version = batch, self._job.version
         record.boxes = {box: replace(work, held_rows=0, open_windows=0) for box, work in record.boxes.items()}
-        for content in notes:
-            for source, seen in content.get("shards", {}).items():
-                add_seen(record.shards.setdefault(source, {}), read_shards(seen))
-            for source, count in content.get("inputs", {}).items():
-                record.inputs[source] = record.inputs.get(source, InputCount()) + InputCount.from_json(count)
-            for source, told in content.get("refusals", {}).items():
-                record.refusals[source] = record.refusals.get(source, Refusals()).merge(Refusals.from_json(told))
-            for box, work in content.get("boxes", {}).items():
-                record.boxes[box] = record.boxes.get(box, BoxWork()) + BoxWork.from_json(work)
-            for port, marks in content.get("marks", {}).items():
-                record.buckets.setdefault(port, {})[str(content["bucket"])] = marks
+        for report in reports:
+            for source, seen in report.shards.items():
+                add_seen(record.shards.setdefault(source, {}), seen)
+            for source, count in report.inputs.items():
+                record.inputs[source] = record.inputs.get(source, InputCount()) + count
+            for source, refused in report.refusals.items():
+                record.refusals[source] = record.refusals.get(source, Refusals()).merge(refused)
+            for name, work in report.boxes.items():
+                record.boxes[name] = record.boxes.get(name, BoxWork()) + work
+            for port, marks in report.marks.items():
+                record.buckets.setdefault(port, {})[str(report.bucket)] = dict(marks)
         for box in network.boxes:
             if box.speaks_for is not None:
                 # Judged behind the intake, which has taken them.
-                late = sum(content.get("boxes", {}).get(box.name, {}).get("late", 0) for content in notes)
+                late = sum(report.boxes.get(box.name, BoxWork()).late for report in reports)
                 count = record.inputs.get(box.speaks_for, InputCount())
                 record.inputs[box.speaks_for] = count + InputCount(taken=-late, late=late)
         for box in network.sources:
-            _add_disorder(record, box, notes)
+            _add_disorder(record, box, reports)
         for output in network.outputs:
             rows = sum(r.rows for r in receipts.get(output.name, []))
             record.outputs[output.name] = record.outputs.get(output.name, 0) + rows
             if rows:
                 record.committed[output.name] = batch
-        record.now = max((c["now"] for c in notes if "now" in c), default=before.now)
+        record.now = max((report.now for report in reports), default=before.now)
         record.began = before.began or record.now
-        record.behind = {box: text for content in notes for box, text in content.get("behind", {}).items()}
-        record.waiting = self._needs(before, record, notes)
-        record.wake = min((c["wake"] for c in notes if c.get("wake") is not None), default=None)
+        record.behind = {box: text for report in reports for box, text in report.behind.items()}
+        record.waiting = self._needs(before, record, reports)
+        record.wake = min((report.wake for report in reports if report.wake is not None), default=None)
         known: dict[str, Marks] = {s.name: source_marks(s, record.shards.get(s.name, {})) for s in network.sources}
         for port, by_bucket in record.buckets.items():
             attributes = dict.fromkeys(a for marks in by_bucket.values() for a in marks)
@@ -169,17 +168,17 @@ class Outlet:
         record.marks = {port: {a: m[a] for a in visible(m)} for port, m in network.propagate(known).items()}
         return record
 
-    def _needs(self, before: Record, record: Record, notes: list[dict[str, Any]]) -> list[Need]:
+    def _needs(self, before: Record, record: Record, reports: Sequence[Report]) -> list[Need]:
         """What boxes wait for, over all buckets; who waited for it before has waited since then."""
         found: dict[tuple[str, int, str], int] = {}
-        for content in notes:
-            for box, needs in content.get("needs", {}).items():
+        for report in reports:
+            for box, needs in report.needs.items():
                 for slot, attribute, tick in needs:
                     key = (box, slot, attribute)
                     found[key] = min(tick, found.get(key, tick))
-        ways: dict[str, list[dict[str, int]]] = {}
-        for content in notes:
-            for box, out in content.get("ways", {}).items():
+        ways: dict[str, list[Mapping[str, int]]] = {}
+        for report in reports:
+            for box, out in report.ways.items():
                 ways.setdefault(box, []).extend(out)
         since = {(n.box, n.slot, n.attribute, n.tick): n.since for n in before.waiting}
         return [
@@ -209,13 +208,13 @@ def _limit(job: Job, target: Results) -> int | None:
     return target.keep if target.keep is not None or bounded else KEEP_BYTES
 
 
-def _add_disorder(record: Record, source: Source, notes: list[dict[str, Any]]) -> None:
+def _add_disorder(record: Record, source: Source, reports: Sequence[Report]) -> None:
     """Add what the tasks of a batch have measured, in the order in which they have read."""
     stretches: dict[tuple[str, str], list[Stretch]] = {}
-    for content in notes:
-        for shard, seen in content.get("disorder", {}).get(source.name, {}).items():
+    for report in reports:
+        for shard, seen in report.disorder.get(source.name, {}).items():
             for attribute, stretch in seen.items():
-                stretches.setdefault((attribute, shard), []).append(Stretch.from_json(stretch))
+                stretches.setdefault((attribute, shard), []).append(stretch)
     whole = record.disorder.setdefault(source.name, {}) if stretches else {}
     for (attribute, _), of_shard in sorted(stretches.items()):
         more = joined(of_shard, in_sequence=source.connector.in_sequence)
