@@ -8,7 +8,7 @@ along.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from penstock.algebra.box import Box
@@ -86,18 +86,18 @@ class Trace:
         return f"{self.kind} {self.id} of {where}: {self.states}; {self.milliseconds:.1f} ms in all: {way}"
 
     def to_json(self) -> dict[str, Any]:
-        return asdict(self)
+        return {**vars(self), "hops": [dict(vars(hop)) for hop in self.hops]}
 
     @staticmethod
     def from_json(document: Mapping[str, Any]) -> Trace:
         return Trace(**{**document, "hops": tuple(Hop(**hop) for hop in document["hops"])})
 
 
-def collect(network: Network, batch: int, now: int, reports: Sequence[Report], commit: Moment) -> list[Trace]:
+def collect(network: Network, batch: int, now: int, reports: Sequence[Report], commit: Moment) -> tuple[Trace, ...]:
     """The traces of a batch, from the reports of its places; none if nothing was said for silent inputs."""
     said = [each for report in reports for each in report.said]
     if not said:
-        return []
+        return ()
     moments: dict[str, Moment] = {}
     for report in reports:
         for place, (arrived, left) in report.hops.items():
@@ -111,7 +111,7 @@ def collect(network: Network, batch: int, now: int, reports: Sequence[Report], c
         hops.append(Hop(OUTLET, *commit))
         states = _states(sources[name], marks)
         found.append(Trace(f"{batch}.{number}", kind, name, shard, states, batch, now, tuple(hops)))
-    return found
+    return tuple(found)
 
 
 def _hop(place: str, moment: Moment, reports: Sequence[Report]) -> Hop:
