@@ -1,7 +1,7 @@
 """The board: one record per batch of how far everything has come.
 
 The outlet posts it when a batch is committed; the intake reads it when it plans the next one, and so do `status()`,
-`progress()` and the summary of a run. Record n follows from record n - 1 and the notes of batch n alone.
+`progress()` and the summary of a run. Record n follows from record n - 1 and the reports of batch n alone.
 
 A record carries the offset of its batch, so that the engine's own log of offsets can be made anew from the board. Where
 a batch is about to show outside of the checkpoint, its offset is posted before that, by itself: from then on the batch
@@ -70,7 +70,7 @@ class Need:
 
     @staticmethod
     def from_json(document: Mapping[str, Any]) -> Need:
-        return Need(**document)
+        return Need(**{**document, "jointly": tuple(document.get("jointly", ()))})
 
 
 @dataclass(frozen=True)

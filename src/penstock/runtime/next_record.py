@@ -145,6 +145,6 @@ def _waiting(before: Record, reports: Sequence[Report], boxes: Mapping[str, BoxW
             ways.setdefault(box, []).extend(out)
     since = {(n.box, n.slot, n.attribute, n.tick): n.since for n in before.waiting}
     return tuple(
-        Need(*key, tick, boxes[key[0]].held_rows, since.get((*key, tick), now), shortest(ways.get(key[0], ())))
+        Need(*key, tick, boxes[key[0]].held_rows, since.get((*key, tick), now), tuple(shortest(ways.get(key[0], ()))))
         for key, tick in sorted(found.items())
     )

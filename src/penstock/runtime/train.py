@@ -1,7 +1,7 @@
 """Trains: the unit of flow, and the one row format in which they travel through Spark.
 
 A train is a table of tuples of one arc, with a header, as Arrow IPC bytes in one binary column of one row. A *note* is
-a row without tuples: what a task tells the stages and the outlet of progress, receipts and statistics.
+a row without tuples; what it says is in `runtime/notes.py`.
 """
 
 from __future__ import annotations
