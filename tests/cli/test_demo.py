@@ -24,7 +24,8 @@ from penstock.cli.view import SHOWN_WINDOWS, View, holding, plain_line
 from penstock.cli.watch import Closed, Sight, Watch
 from penstock.errors import InternalError
 from penstock.progress.extremes import Extremes
-from penstock.runtime.board import BoxWork, InputCount, Record
+from penstock.runtime.board import Record
+from penstock.runtime.work import BoxWork, InputCount
 
 SECOND = 1_000_000
 NETWORK = packets_per_window(Watch(None), rate=1_000, window="5 seconds", seconds=None).network
@@ -62,11 +63,13 @@ def record() -> Record:
 
 def ended() -> Record:
     """The same run at its end."""
-    after = record()
-    after.shards = {name: {"0": Extremes(ended=True)} for name in after.shards}
-    after.marks = {name: {"ts": END} for name in after.marks}
-    after.boxes["count"] = BoxWork(tuples_in=16_804, tuples_out=3, released=16_804)
-    return after
+    before = record()
+    return replace(
+        before,
+        shards={name: {"0": Extremes(ended=True)} for name in before.shards},
+        marks={name: {"ts": END} for name in before.marks},
+        boxes={**before.boxes, "count": BoxWork(tuples_in=16_804, tuples_out=3, released=16_804)},
+    )
 
 
 def results(*counts: int) -> pa.Table:
@@ -101,19 +104,19 @@ class TestBooks:
     def test_a_network_that_did_nothing_balances(self) -> None:
         assert balanced([*accounts(NETWORK, Record()), *of_windows(COUNT, Record(), results(), "n")])
 
+    def lost(self) -> Record:
+        end = ended()
+        return replace(end, inputs={**end.inputs, "main1": end.inputs["main1"] + InputCount(taken=-5)})
+
     def broken(self) -> Iterator[tuple[str, Record]]:
-        lost = ended()
-        lost.inputs["main1"].taken -= 5
-        yield "an input that lost tuples", lost
-        union = ended()
-        union.boxes["union"].tuples_out -= 5
-        yield "a union that lost tuples", union
-        unreleased = ended()
-        unreleased.boxes["count"].released -= 5
-        yield "tuples in no window", unreleased
-        twice = record()
-        twice.boxes["count"].released = 16_802
-        yield "more partials held than tuples left", twice
+        end, now = ended(), record()
+        yield "an input that lost tuples", self.lost()
+        for what, of, box, more in (
+            ("a union that lost tuples", end, "union", BoxWork(tuples_out=-5)),
+            ("tuples in no window", end, "count", BoxWork(released=-5)),
+            ("more partials held than tuples left", now, "count", BoxWork(released=8_402)),
+        ):
+            yield what, replace(of, boxes={**of.boxes, box: of.boxes[box] + more})
 
     def test_every_leak_is_found(self) -> None:
         for what, leaking in self.broken():
@@ -124,9 +127,7 @@ class TestBooks:
         assert [a.missing for a in books] == [0, 1]
 
     def test_the_verdict_says_what_is_missing(self) -> None:
-        lost = ended()
-        lost.inputs["main1"].taken -= 5
-        text = "".join(drawn(part, 120) for part in statement(accounts(NETWORK, lost)))
+        text = "".join(drawn(part, 120) for part in statement(accounts(NETWORK, self.lost())))
         assert "every tuple accounted for: NO" in text
         assert "input main1: of 10,000 read, 5 not accounted for" in text
         assert "box union: of 16,804 in, 5 not accounted for" in text

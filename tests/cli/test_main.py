@@ -12,7 +12,7 @@ from typer.testing import CliRunner, Result
 import penstock
 from penstock.cli.main import app, load
 from penstock.language import box_list as catalogue
-from penstock.runtime.board import InputCount
+from penstock.runtime.work import InputCount
 
 APPLICATION = """
 import penstock as pk

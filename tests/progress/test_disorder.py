@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
 
 import numpy as np
 import pyarrow as pa
@@ -117,7 +116,7 @@ def test_a_chunk_in_order_may_lie_behind_earlier_batches() -> None:
 def test_a_stretch_survives_the_way_through_json() -> None:
     found = stretch([5, 1, 7])
     assert found is not None
-    assert Stretch.from_json(json.loads(json.dumps(asdict(found)))) == found
+    assert Stretch.from_json(json.loads(json.dumps(found.to_json()))) == found
 
 
 def test_values_without_those_that_are_null_and_their_bounds() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
 from itertools import permutations
 
 import pytest
@@ -13,7 +12,7 @@ from penstock.algebra.hidden import ENDED
 from penstock.algebra.source import Source
 from penstock.algebra.ticks import BEGINNING, END
 from penstock.progress.extremes import NOTHING, Extremes, Highest, Reach
-from penstock.progress.shards import add_seen, read_shards, source_marks, stating
+from penstock.progress.shards import add_seen, read_shards, source_marks, stating, write_shards
 
 
 @pytest.fixture
@@ -39,7 +38,7 @@ def test_what_tasks_have_seen_adds_up_whatever_comes_first() -> None:
 
 def test_what_is_known_of_shards_goes_through_json() -> None:
     known = {"a": Extremes(9, highest=Highest(2, (9, 7)), others={"u": Reach(4, highest=Highest(1, (4,)))})}
-    assert read_shards(json.loads(json.dumps({shard: asdict(seen) for shard, seen in known.items()}))) == known
+    assert read_shards(json.loads(json.dumps(write_shards(known)))) == known
     assert read_shards({"a": {"largest": 9, "others": {"u": {"largest": 4}}}}) == {
         "a": Extremes(9, others={"u": Reach(4)})
     }

@@ -95,7 +95,7 @@ def run(case: Case) -> dict[tuple[Any, ...], int]:
     rows = [tuple(row.values()) for row in result["o"].to_pylist()]
     work = result.record().boxes.get("windows")
     assert work is None or (work.held_rows, work.open_windows, work.tuples_in) == (0, 0, work.released)
-    assert result.record().waiting == []
+    assert not result.record().waiting
     found = {row: sum(count <= place for count in left) for place, row in enumerate(rows)}
     assert len(found) == len(rows) == len({row[:2] for row in rows})
     return found

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import json
 from collections import Counter
-from dataclasses import asdict
 from typing import Any
 
 import pyarrow as pa
@@ -56,7 +55,7 @@ def test_batches_and_tasks_may_cut_a_shard_anywhere(
         tasks.shuffle(parts)
         found = [judge(box, chunk(part), issued).extremes(box, 1) for part in parts]
         for each in (e for e in found if e is not None):
-            seen = Extremes.from_json(json.loads(json.dumps(asdict(seen.merge(each)))))
+            seen = Extremes.from_json(json.loads(json.dumps(seen.merge(each).to_json())))
         assert box.marks(seen) == {
             "ts": mark([t for t, _ in rows[:high]], slack),
             "u": mark([u for _, u in rows[:high]], 2),

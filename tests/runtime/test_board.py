@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import json
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
 
 import penstock as pk
 from penstock.algebra.ticks import BEGINNING, END
+from penstock.progress.disorder import Disorder
 from penstock.progress.extremes import Extremes
-from penstock.runtime.board import KEEP_RECORDS, Board, BoxWork, InputCount, Issued, Record
+from penstock.runtime.board import KEEP_RECORDS, Board, Issued, Need, Record
+from penstock.runtime.refusals import Refusal, Refusals
+from penstock.runtime.traces import Hop, Trace
+from penstock.runtime.work import BoxWork, InputCount
 from penstock.storage.folder import Folder
 
 
@@ -28,7 +33,21 @@ def test_a_record_survives_the_way_through_json() -> None:
         {"in": InputCount(10, 7, 1, 1, 1)},
         {"counts": BoxWork(7, 3, 0.5, 2, 5, 1)},
         {"out": 3},
+        wake=9,
+        waiting=(Need("counts", 0, "ts", 10, 5, 3, ({"l": 1, "r": 2},)),),
+        now=8,
+        began=1,
+        behind={"counts": "group 'x'"},
+        traces=(Trace("3.0", "ETS", "in", "a", "ts >= 5", 3, 8, (Hop("intake", 8, 9), Hop("outlet", 9, 10, 1, 1))),),
+        epoch=2,
+        offset="the offset",
+        digest="a1",
+        committed={"out": 3},
+        refusals={"in": Refusals({"NULL": Refusal("NULL", 1, "ts is NULL", "a.csv", None)})},
+        disorder={"in": {"ts": Disorder(9, 4, {"12": 2})}},
+        version=2,
     )
+    assert all(getattr(record, each.name) != getattr(Record(), each.name) for each in fields(Record))
     assert Record.from_json(json.loads(json.dumps(record.to_json()))) == record
 
 

@@ -11,8 +11,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import penstock as pk
-from penstock.runtime.board import InputCount
 from penstock.runtime.promises import length_text
+from penstock.runtime.work import InputCount
 
 
 def network(rows: list[Any], *, kind: str = "int64", train: int = 2, **options: Any) -> pk.Network:

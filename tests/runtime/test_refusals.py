@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
 from pathlib import Path
 
 import pyarrow as pa
@@ -26,7 +25,7 @@ def rejects(*reasons: str, rows: int | None = 1) -> pa.Table:
 def refusals(*tables: pa.Table) -> Refusals:
     found = Refusals()
     for table in tables:
-        found.add(table)
+        found = found.add(table)
     return found
 
 
@@ -61,8 +60,8 @@ def test_what_is_beyond_the_first_kinds_is_counted_together() -> None:
 
 def test_merging_keeps_the_first_example_and_survives_json() -> None:
     first, second = refusals(rejects("column 'v': 'a' is no int64")), refusals(rejects("column 'v': 'b' is no int64"))
-    first.merge(Refusals.from_json(json.loads(json.dumps(asdict(second)))))
-    assert [(r.count, r.example) for r in first.kinds.values()] == [(2, "column 'v': 'a' is no int64")]
+    both = first.merge(Refusals.from_json(json.loads(json.dumps(second.to_json()))))
+    assert [(r.count, r.example) for r in both.kinds.values()] == [(2, "column 'v': 'a' is no int64")]
 
 
 def network(file: Path) -> pk.Network:

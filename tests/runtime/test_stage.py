@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import random
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ import penstock as pk
 from penstock.boxes.assume.verb import assume
 from penstock.runtime.intake import read_assignment
 from penstock.runtime.job import Job
+from penstock.runtime.notes import Note
 from penstock.runtime.planner import Planner
 from penstock.runtime.stage import run_stage
 from penstock.runtime.train import Row
@@ -50,14 +52,13 @@ def test_a_retry_writes_the_same_bytes_in_any_order_of_its_rows(tmp_path: Path, 
     random.Random(seed).shuffle(for_stage)
     again = list(run_stage(job, 1, 1, 0, for_stage))
     assert state_bytes(tmp_path) == written
-    assert [r.body for r in again if r.header["kind"] == "train"] == [
-        r.body for r in left if r.header["kind"] == "train"
-    ]
+    assert [r.body for r in again if r.is_train] == [r.body for r in left if r.is_train]
 
 
 def test_rows_for_later_places_pass_through_untouched(tmp_path: Path) -> None:
     job = job_of(network(), tmp_path)
-    row = Row(1, {"kind": "note", "stage": 2, "from": "elsewhere", "content": {"marks": {}}})
+    row, *_ = Note("elsewhere", marks={"counts": {"ts": 3}}).rows(2, 1)
+    row = replace(row, bucket=1)
     assert row in list(run_stage(job, 1, 1, 0, [row]))
 
 

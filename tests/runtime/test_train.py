@@ -8,7 +8,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.runtime.train import OUTLET, buckets_of, from_batches, note, to_batch, train
+from penstock.runtime.train import buckets_of, from_batches, to_batch, train
 
 
 def test_a_train_survives_the_way_through_a_row() -> None:
@@ -16,13 +16,6 @@ def test_a_train_survives_the_way_through_a_row() -> None:
     (row,) = from_batches([to_batch(train(2, 1, "counts", "partial", "intake 0000", 7, tuples))])
     assert (row.stage, row.bucket, row.order) == (2, 1, ("counts", "partial", "intake 0000", 7))
     assert row.tuples().equals(tuples)
-
-
-def test_a_note_has_no_tuples() -> None:
-    (row,) = from_batches([to_batch(note(OUTLET, 0, "stage 1", {"marks": {"ts": -(2**63)}}))])
-    assert row.stage == OUTLET
-    assert row.body is None
-    assert row.header["content"] == {"marks": {"ts": -(2**63)}}
 
 
 @given(

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import penstock as pk
-from penstock.runtime.board import InputCount
+from penstock.runtime.work import InputCount
 
 pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("spark_ready")]
 

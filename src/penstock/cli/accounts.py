@@ -14,7 +14,8 @@ from penstock.algebra.box import Port
 from penstock.algebra.network import Network
 from penstock.algebra.source import Source
 from penstock.boxes.aggregate.box import Aggregate
-from penstock.runtime.board import BoxWork, InputCount, Record
+from penstock.runtime.board import Record
+from penstock.runtime.work import BoxWork, InputCount
 
 Entry = tuple[str, int]
 """What is counted, and the count."""

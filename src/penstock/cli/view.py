@@ -17,7 +17,7 @@ from penstock.algebra.source import Source
 from penstock.algebra.ticks import BEGINNING, END, from_ticks, tick_ns, tick_of
 from penstock.boxes.aggregate.box import Aggregate
 from penstock.cli.watch import Closed, Sight
-from penstock.runtime.board import BoxWork, InputCount
+from penstock.runtime.work import BoxWork, InputCount
 
 SHOWN_WINDOWS: Final = 5
 WIDE: Final = 118

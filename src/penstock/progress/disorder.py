@@ -62,6 +62,13 @@ class Disorder:
         buckets = {k: self.buckets.get(k, 0) + other.buckets.get(k, 0) for k in keys}
         return Disorder(self.tuples + other.tuples, max(self.largest, other.largest), buckets)
 
+    def to_json(self) -> dict[str, Any]:
+        return dict(vars(self))
+
+    @staticmethod
+    def from_json(document: Mapping[str, Any]) -> Disorder:
+        return Disorder(**document)
+
     def within(self, share: float) -> int:
         """At most so far behind was this share of the tuples."""
         needed = math.ceil(self.tuples * share)
@@ -83,9 +90,12 @@ class Stretch:
     largest: int
     disorder: Disorder
 
+    def to_json(self) -> dict[str, Any]:
+        return {"smallest": self.smallest, "largest": self.largest, "disorder": self.disorder.to_json()}
+
     @staticmethod
     def from_json(document: Mapping[str, Any]) -> Stretch:
-        return Stretch(document["smallest"], document["largest"], Disorder(**document["disorder"]))
+        return Stretch(document["smallest"], document["largest"], Disorder.from_json(document["disorder"]))
 
 
 def joined(stretches: Iterable[Stretch], *, in_sequence: bool) -> Disorder:

@@ -32,6 +32,9 @@ class Highest:
             return Highest(room, self.values or other.values) if room else self
         return Highest(room, tuple(sorted((*self.values, *other.values), reverse=True)[:room]))
 
+    def to_json(self) -> dict[str, Any]:
+        return {"room": self.room, "values": self.values}
+
     @staticmethod
     def from_json(document: Mapping[str, Any]) -> Highest:
         return Highest(document["room"], tuple(document["values"]))
@@ -53,6 +56,9 @@ class Reach:
         return Reach(
             max(self.largest, other.largest), max(self.stated, other.stated), self.highest.merge(other.highest)
         )
+
+    def to_json(self) -> dict[str, Any]:
+        return {"largest": self.largest, "stated": self.stated, "highest": self.highest.to_json()}
 
     @staticmethod
     def from_json(document: Mapping[str, Any]) -> Reach:
@@ -102,6 +108,17 @@ class Extremes:
         """What is known of a further attribute."""
         reach = self.others.get(mark, Reach())
         return replace(self, largest=reach.largest, stated=reach.stated, others={}, highest=reach.highest)
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "largest": self.largest,
+            "stated": self.stated,
+            "ended": self.ended,
+            "at": self.at,
+            "left": self.left,
+            "others": {mark: reach.to_json() for mark, reach in self.others.items()},
+            "highest": self.highest.to_json(),
+        }
 
     @staticmethod
     def from_json(document: Mapping[str, Any]) -> Extremes:

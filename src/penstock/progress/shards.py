@@ -24,6 +24,11 @@ def read_shards(document: Mapping[str, Mapping[str, Any]]) -> dict[str, Extremes
     return {shard: Extremes.from_json(extremes) for shard, extremes in document.items()}
 
 
+def write_shards(shards: Mapping[str, Extremes]) -> dict[str, dict[str, Any]]:
+    """What is known of shards, as JSON."""
+    return {shard: extremes.to_json() for shard, extremes in shards.items()}
+
+
 def source_marks(source: Source, shards: Mapping[str, Extremes]) -> dict[str, int]:
     """The low-water marks of an input, the minimum over its open shards, those known but silent included; and its end.
 

@@ -18,6 +18,7 @@ from penstock.connectors.targets.target import enrolled_place, is_enrolled, move
 from penstock.errors import WorldError
 from penstock.runtime.board import Board, Record
 from penstock.runtime.job import Job
+from penstock.runtime.memo import Memo
 from penstock.runtime.spark_log import SparkLog
 from penstock.storage.folder import Folder
 from penstock.storage.sealed import damaged
@@ -127,7 +128,7 @@ def _check_enrolled(scratch: Folder, *, used: bool) -> bool:
 def _check_state(folder: Folder, record: Record) -> None:
     state = State(folder, record.batch + 1)
     state.verify()
-    if state.memo.get("offset", record.digest) != record.digest:
+    if (Memo.from_json(state.memo).offset or record.digest) != record.digest:
         raise damaged(folder.path, f"the state of another plan of batch {record.batch}")
 
 

@@ -1,7 +1,7 @@
 """The board: one record per batch of how far everything has come.
 
 The outlet posts it when a batch is committed; the intake reads it when it plans the next one, and so do `status()`,
-`progress()` and the summary of a run. Record n follows from record n - 1 and the notes of batch n alone.
+`progress()` and the summary of a run. Record n follows from record n - 1 and the reports of batch n alone.
 
 A record carries the offset of its batch, so that the engine's own log of offsets can be made anew from the board. Where
 a batch is about to show outside of the checkpoint, its offset is posted before that, by itself: from then on the batch
@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from penstock.algebra.hidden import ENDED
@@ -20,9 +20,10 @@ from penstock.algebra.source import Source
 from penstock.errors import WorldError
 from penstock.progress.disorder import Disorder
 from penstock.progress.extremes import Extremes
-from penstock.progress.shards import read_shards, source_marks
+from penstock.progress.shards import read_shards, source_marks, write_shards
 from penstock.runtime.refusals import Refusals
 from penstock.runtime.traces import Trace
+from penstock.runtime.work import BoxWork, InputCount
 from penstock.storage.folder import Folder
 from penstock.storage.sealed import RESTORE, read_sealed, write_sealed
 
@@ -30,35 +31,6 @@ _SUFFIX: Final = ".json"
 _OFFSET: Final = ".offset"
 KEEP_RECORDS: Final = 16
 """Records kept behind the newest: a replay asks for the one before the batch, people look at a few more."""
-
-
-@dataclass
-class BoxWork:
-    """What a box did in one batch at one place; counts add up over places and batches."""
-
-    tuples_in: int = 0
-    tuples_out: int = 0
-    seconds: float = 0.0
-    released: int = 0
-    """For a stateful box: tuples that it has let go of for good."""
-    held_rows: int = 0
-    """For a stateful box: rows in its state, such as partial aggregates."""
-    open_windows: int = 0
-    late: int = 0
-    """For a box with a late stream: tuples that came too late for it."""
-    refused: int = 0
-    """For a box with an error stream: tuples that it has refused."""
-
-
-@dataclass
-class InputCount:
-    """Every tuple of an input, accounted for: `read` = `taken` + `late` + `refused` (+ punctuation records)."""
-
-    read: int = 0
-    taken: int = 0
-    late: int = 0
-    refused: int = 0
-    punctuation: int = 0
 
 
 @dataclass(frozen=True)
@@ -93,34 +65,41 @@ class Need:
         """All that releases it, or something of it; the shortest first."""
         return [*self.jointly, {self.attribute: self.tick}]
 
+    def to_json(self) -> dict[str, Any]:
+        return dict(vars(self))
 
-@dataclass
+    @staticmethod
+    def from_json(document: Mapping[str, Any]) -> Need:
+        return Need(**{**document, "jointly": tuple(document.get("jointly", ()))})
+
+
+@dataclass(frozen=True)
 class Record:
     """How far everything has come after a batch."""
 
     batch: int = -1
-    shards: dict[str, dict[str, Extremes]] = field(default_factory=dict)
+    shards: Mapping[str, Mapping[str, Extremes]] = field(default_factory=dict)
     """What each shard of each input has delivered."""
-    marks: dict[str, dict[str, int]] = field(default_factory=dict)
+    marks: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     """The low-water marks of every port, by port and attribute."""
-    buckets: dict[str, dict[str, dict[str, int]]] = field(default_factory=dict)
+    buckets: Mapping[str, Mapping[str, Mapping[str, int]]] = field(default_factory=dict)
     """The low-water marks of ports that leave a stage, by port, bucket and attribute."""
-    inputs: dict[str, InputCount] = field(default_factory=dict)
-    boxes: dict[str, BoxWork] = field(default_factory=dict)
+    inputs: Mapping[str, InputCount] = field(default_factory=dict)
+    boxes: Mapping[str, BoxWork] = field(default_factory=dict)
     """Work of every box since the start; held rows and open windows as they are now."""
-    outputs: dict[str, int] = field(default_factory=dict)
+    outputs: Mapping[str, int] = field(default_factory=dict)
     """Tuples that left by each output since the start."""
     wake: int | None = None
     """The clock reading, in microseconds since the epoch, at which a box wants to be run even if nothing arrives."""
-    waiting: list[Need] = field(default_factory=list)
+    waiting: Sequence[Need] = ()
     """What boxes wait for."""
     now: int = 0
     """The clock reading of the batch."""
     began: int = 0
     """The clock reading of the first batch."""
-    behind: dict[str, str] = field(default_factory=dict)
+    behind: Mapping[str, str] = field(default_factory=dict)
     """Which part of the input of a box is furthest behind, in words."""
-    traces: list[Trace] = field(default_factory=list)
+    traces: Sequence[Trace] = ()
     """What was said in this batch in the place of silent inputs, and its way."""
     epoch: int = 0
     """Which holder of the checkpoint posted it."""
@@ -128,11 +107,11 @@ class Record:
     """The offset of the batch, as the engine's log has it."""
     digest: str = ""
     """What the intake's part of that offset comes to: state that was made for another one does not fit."""
-    committed: dict[str, int] = field(default_factory=dict)
+    committed: Mapping[str, int] = field(default_factory=dict)
     """The last batch in which tuples left by each output."""
-    refusals: dict[str, Refusals] = field(default_factory=dict)
+    refusals: Mapping[str, Refusals] = field(default_factory=dict)
     """Why records of each input were refused."""
-    disorder: dict[str, dict[str, Disorder]] = field(default_factory=dict)
+    disorder: Mapping[str, Mapping[str, Disorder]] = field(default_factory=dict)
     """How far tuples were behind, by input and progressing attribute."""
     version: int = 1
     """The version of the network that the batch ran."""
@@ -153,10 +132,23 @@ class Record:
 
     def with_inputs(self, sources: Iterable[Source]) -> Record:
         """The same, with zeros for inputs of which no batch has brought anything yet."""
-        return replace(self, inputs={s.name: InputCount() for s in sources} | self.inputs)
+        return replace(self, inputs={**{s.name: InputCount() for s in sources}, **self.inputs})
 
     def to_json(self) -> dict[str, Any]:
-        return asdict(self)
+        """A JSON document; the seal of its file names the format (`storage/sealed.py`)."""
+        return {
+            **vars(self),
+            "shards": {name: write_shards(shards) for name, shards in self.shards.items()},
+            "inputs": {name: count.to_json() for name, count in self.inputs.items()},
+            "boxes": {name: work.to_json() for name, work in self.boxes.items()},
+            "waiting": [need.to_json() for need in self.waiting],
+            "traces": [trace.to_json() for trace in self.traces],
+            "refusals": {name: refused.to_json() for name, refused in self.refusals.items()},
+            "disorder": {
+                name: {attribute: seen.to_json() for attribute, seen in of_input.items()}
+                for name, of_input in self.disorder.items()
+            },
+        }
 
     @staticmethod
     def from_json(document: Mapping[str, Any]) -> Record:
@@ -165,22 +157,22 @@ class Record:
             {name: read_shards(shards) for name, shards in document["shards"].items()},
             document["marks"],
             document["buckets"],
-            {name: InputCount(**c) for name, c in document["inputs"].items()},
-            {name: BoxWork(**w) for name, w in document["boxes"].items()},
+            {name: InputCount.from_json(c) for name, c in document["inputs"].items()},
+            {name: BoxWork.from_json(w) for name, w in document["boxes"].items()},
             document["outputs"],
             document.get("wake"),
-            [Need(**need) for need in document.get("waiting", ())],
+            tuple(Need.from_json(need) for need in document.get("waiting", ())),
             document.get("now", 0),
             document.get("began", 0),
             document.get("behind", {}),
-            [Trace.from_json(trace) for trace in document.get("traces", ())],
+            tuple(Trace.from_json(trace) for trace in document.get("traces", ())),
             document["epoch"],
             document["offset"],
             document["digest"],
             document["committed"],
             {name: Refusals.from_json(told) for name, told in document.get("refusals", {}).items()},
             {
-                name: {attribute: Disorder(**seen) for attribute, seen in of_input.items()}
+                name: {attribute: Disorder.from_json(seen) for attribute, seen in of_input.items()}
                 for name, of_input in document.get("disorder", {}).items()
             },
             document.get("version", 1),

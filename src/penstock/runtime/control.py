@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 
 @dataclass(frozen=True)
@@ -20,3 +21,10 @@ class Control:
     """What the offset of this batch comes to."""
     before: int = 0
     """The version of the network that the batch before ran; 0 where the intake has no part in the batch."""
+
+    def to_json(self) -> dict[str, Any]:
+        return dict(vars(self))
+
+    @staticmethod
+    def from_json(document: Mapping[str, Any]) -> Control:
+        return Control(**document)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -21,24 +21,27 @@ from penstock.algebra.hidden import SEQ
 from penstock.algebra.source import Source
 from penstock.algebra.ticks import BEGINNING
 from penstock.connectors.connector import Chunk, Split
+from penstock.connectors.targets.target import Receipt
 from penstock.errors import WorldError
 from penstock.plan.plan import INTAKE
-from penstock.progress.disorder import Gauge, Values
+from penstock.progress.disorder import Gauge, Stretch, Values
 from penstock.progress.extremes import NOTHING, Extremes
 from penstock.progress.judge import judge, strongest, unfit_rejects
 from penstock.progress.shards import add_seen, stating
 from penstock.runtime import traces
 from penstock.runtime.allotment import columns_to_read
-from penstock.runtime.board import InputCount, Issued
+from penstock.runtime.board import Issued
 from penstock.runtime.control import Control
 from penstock.runtime.job import Job, part_number
+from penstock.runtime.notes import Note, Report
 from penstock.runtime.offsets import Said
 from penstock.runtime.planner import Assignment
 from penstock.runtime.promises import measured
 from penstock.runtime.refusals import Refusals
 from penstock.runtime.superbox import Superbox
 from penstock.runtime.table_versions import tables_of
-from penstock.runtime.train import OUTLET, Row, note, trains
+from penstock.runtime.train import Row, trains
+from penstock.runtime.work import InputCount
 
 MOST_ROWS = 1 << 32
 MOST_SPLITS = 1 << 20
@@ -94,7 +97,8 @@ class Intake:
         self._refusals: dict[str, Refusals] = {}
         self._gauges: dict[str, dict[str, dict[str, Gauge]]] = {}
         """Disorder, by input, shard and attribute."""
-        self._receipts: list[dict[str, object]] = []
+        self._receipts: dict[str, list[Receipt]] = {}
+        self._staged = 0
         self._arrived = time.time_ns() // 1000
         self.known: Mapping[str, Mapping[str, Extremes]] = {}
         """What all shards had delivered before, where the stages are those of a new version of the network."""
@@ -140,18 +144,16 @@ class Intake:
 
     def take_chunk(self, source: Source, shard: str, chunk: Chunk, seq: int = 0) -> SetAside | None:
         """Take one chunk; which of its rows are to be set aside, if there are any. `seq` numbers its first row."""
-        count = self._counts.setdefault(source.name, InputCount())
         if chunk.rejects is not None and chunk.rejects.num_rows:
             rejects = pa.Table.from_batches([chunk.rejects])
             refused = int(pc.sum(pc.fill_null(rejects.column("rows"), 1)).as_py() or 0)
-            count.refused, count.read = count.refused + refused, count.read + refused
+            self._count(source, InputCount(read=refused, refused=refused))
             self._refuse(source, rejects)
         issued = self._stated_by(source, shard)
         self.state(source, shard, strongest(source, chunk.stated))
         tuples = self._sequenced(Port(source), pa.Table.from_batches([chunk.tuples]), seq)
         if source.stamped:
             tuples = self._stamped(source, shard, tuples)
-        count.read += tuples.num_rows
         try:
             verdict = judge(source, tuples, issued)
         except WorldError as error:
@@ -162,15 +164,13 @@ class Intake:
         if (seen := verdict.extremes(source, self._control.now)) is not None:
             self.report(source.name, shard, seen)
         taken = tuples if verdict.taken is None else tuples.filter(verdict.taken)
-        count.punctuation += _number(verdict.punctuation)
-        count.refused += _number(verdict.unfit)
-        count.late += _number(verdict.late)
-        count.taken += taken.num_rows
+        late, refused, told = map(_number, (verdict.late, verdict.unfit, verdict.punctuation))
+        self._count(source, InputCount(tuples.num_rows, taken.num_rows, late, refused, told))
         self._superbox.push(Port(source), taken)
         if self._superbox.leaving_bytes() > LEAVING_BYTES:
             self._stage_leaving()
-        late = verdict.late if source.late == "route" else None
-        return SetAside(late, verdict.unfit, seq) if late is not None or verdict.unfit is not None else None
+        routed = verdict.late if source.late == "route" else None
+        return SetAside(routed, verdict.unfit, seq) if routed is not None or verdict.unfit is not None else None
 
     def _stamped(self, source: Source, shard: str, tuples: pa.Table) -> pa.Table:
         """Tuples with the clock reading of their batch. No later batch reads the same, so the next tick is stated."""
@@ -202,33 +202,34 @@ class Intake:
             yield from trains(
                 stage, box.name, leaving.part, sender, seq, leaving.tuples, leaving.keys, job.settings.buckets
             )
-        seen = _as_json(self._seen)
+        control = self._control if tell else None
         if job.plan.stages:
-            for bucket in range(job.settings.buckets):
-                yield note(1, bucket, sender, {"shards": seen})
-                if self.known:
-                    yield note(1, bucket, sender, {"known": _as_json(self.known)})
-                if tell:
-                    for stage in range(1, job.plan.stages + 1):
-                        yield note(stage, bucket, sender, {"control": asdict(self._control)})
+            yield from Note(sender, self._seen, self.known, control).rows(1, job.settings.buckets)
+        if tell:
+            for stage in range(2, job.plan.stages + 1):
+                yield from Note(sender, control=control).rows(stage, job.settings.buckets)
         self._stage_leaving()
-        content = {
-            "shards": seen,
-            "inputs": {name: asdict(c) for name, c in self._counts.items()},
-            "refusals": {name: asdict(told) for name, told in self._refusals.items()},
-            "disorder": {name: _stretches(shards) for name, shards in self._gauges.items()},
-            "boxes": {name: asdict(w) for name, w in self._superbox.work.items()},
-            "now": self._control.now,
-            "receipts": self._receipts,
-            "hops": {traces.INTAKE: (self._arrived, time.time_ns() // 1000)},
-            "said": self.said,
-        }
-        yield note(OUTLET, self._index % job.settings.buckets, sender, content)
+        report = Report(
+            sender,
+            self._control.now,
+            shards=self._seen,
+            inputs=self._counts,
+            refusals=self._refusals,
+            disorder={name: _stretches(shards) for name, shards in self._gauges.items()},
+            said=self.said,
+            boxes=self._superbox.work,
+            hops={traces.INTAKE: (self._arrived, time.time_ns() // 1000)},
+            receipts=self._receipts,
+        )
+        yield report.row(self._index % job.settings.buckets)
 
     def _stage_leaving(self) -> None:
         """Hand over what has reached an output, so that a long train needs no more memory than a short one."""
-        part = part_number(INTAKE, self._index, len(self._receipts))
-        self._receipts.append(self._job.stage_outputs(self._batch, part, self._superbox.leaving, self._control.now))
+        part = part_number(INTAKE, self._index, self._staged)
+        staged = self._job.stage_outputs(self._batch, part, self._superbox.leaving, self._control.now)
+        for output, receipt in staged.items():
+            self._receipts.setdefault(output, []).append(receipt)
+        self._staged += 1
         self._superbox.leaving.clear()
 
     def _measure(self, source: Source, shard: str, values: Sequence[Values]) -> None:
@@ -239,9 +240,12 @@ class Intake:
             if measured(source, track):
                 gauges.setdefault(track.attribute, Gauge(known.get(track.mark, BEGINNING))).take(each)
 
+    def _count(self, source: Source, more: InputCount) -> None:
+        self._counts[source.name] = self._counts.get(source.name, InputCount()) + more
+
     def _refuse(self, source: Source, rejects: pa.Table) -> None:
         """Send rejects to the error stream, and note their reasons."""
-        self._refusals.setdefault(source.name, Refusals()).add(rejects)
+        self._refusals[source.name] = self._refusals.get(source.name, Refusals()).add(rejects)
         self._superbox.push(Port(source, Source.ERRORS), rejects)
 
     def _route(self, source: Source, tuples: pa.Table, aside: SetAside, origin: str) -> None:
@@ -253,16 +257,12 @@ class Intake:
             self._refuse(source, unfit_rejects(tuples.filter(aside.unfit), source, origin))
 
 
-def _stretches(shards: Mapping[str, Mapping[str, Gauge]]) -> dict[str, dict[str, object]]:
-    """What the gauges of an input show, as JSON."""
+def _stretches(shards: Mapping[str, Mapping[str, Gauge]]) -> dict[str, dict[str, Stretch]]:
+    """What the gauges of an input show."""
     read = {shard: {a: gauge.stretch() for a, gauge in gauges.items()} for shard, gauges in shards.items()}
-    return {shard: {a: asdict(s) for a, s in of_shard.items() if s is not None} for shard, of_shard in read.items()}
+    return {shard: {a: s for a, s in of_shard.items() if s is not None} for shard, of_shard in read.items()}
 
 
 def _number(mask: pa.Array | None) -> int:
     """How many rows a mask holds for."""
     return 0 if mask is None else int(pc.sum(mask).as_py() or 0)
-
-
-def _as_json(shards: Mapping[str, Mapping[str, Extremes]]) -> dict[str, dict[str, dict[str, object]]]:
-    return {name: {shard: asdict(seen) for shard, seen in known.items()} for name, known in shards.items()}

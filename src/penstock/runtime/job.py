@@ -114,9 +114,9 @@ class Job:
         birth = self.births.get(f"{role} {name}", 1)
         return name if birth == 1 else f"{name}@{birth}"
 
-    def stage_outputs(self, batch: int, part: int, leaving: dict[str, list[pa.Table]], now: int) -> dict[str, object]:
-        """On a worker: hand the tuples that reached an output to its target; the receipts, as JSON."""
-        receipts: dict[str, object] = {}
+    def stage_outputs(self, batch: int, part: int, leaving: dict[str, list[pa.Table]], now: int) -> dict[str, Receipt]:
+        """On a worker: hand the tuples that reached an output to its target; the receipts, by output."""
+        receipts: dict[str, Receipt] = {}
         for output in self.plan.network.outputs:
             tables = [_leaving(t, output, now) for t in leaving.get(output.name, ())]
             if not tables:
@@ -125,7 +125,7 @@ class Job:
             with self._at(output):
                 receipt = output.target.stage(batch, part, pa.concat_tables(tables), self.scratch(output.name))
             if receipt is not None:
-                receipts[output.name] = receipt.to_json()
+                receipts[output.name] = receipt
         return receipts
 
     def commit_output(self, output: Output, batch: int, receipts: list[Receipt]) -> None:

@@ -17,6 +17,7 @@ from penstock.connectors.connector import Position
 from penstock.errors import WorldError
 from penstock.progress.extremes import Extremes
 from penstock.runtime.board import Issued
+from penstock.runtime.formats import refuse_newer
 from penstock.storage.sealed import RESTORE
 
 FORMAT: Final = 1
@@ -98,13 +99,7 @@ class Offset:
 
     @staticmethod
     def from_json(document: Mapping[str, Any]) -> Offset:
-        if document.get("format", FORMAT) > FORMAT:
-            raise WorldError(
-                "an offset was written by a newer version of Penstock",
-                expected=f"format {FORMAT} or older",
-                found=f"format {document['format']}",
-                hint="run the network with the newer version",
-            )
+        refuse_newer("an offset", document, FORMAT)
         told = {each.name: document[each.name] for each in fields(Offset) if each.name in document}
         return Offset(
             **{

@@ -14,28 +14,22 @@ as it was planned. With the record it is done; what Spark's own logs lack is mad
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from dataclasses import replace
 
-from penstock.algebra.box import Marks
-from penstock.algebra.hidden import visible
-from penstock.algebra.joint_punctuation import shortest
-from penstock.algebra.source import Source
 from penstock.algebra.ticks import BEGINNING
 from penstock.connectors.targets.kept_results import KEEP_BYTES, KeptResults, Results
 from penstock.connectors.targets.target import Receipt
 from penstock.errors import WorldError
-from penstock.progress.disorder import Disorder, Stretch, joined
-from penstock.progress.shards import add_seen, read_shards, source_marks
-from penstock.runtime.board import Board, BoxWork, InputCount, Need, Record
+from penstock.runtime.board import Board, Record
 from penstock.runtime.carrying import carried
 from penstock.runtime.job import Job
 from penstock.runtime.limits import judge
+from penstock.runtime.next_record import next_record
+from penstock.runtime.notes import Report
 from penstock.runtime.offsets import digest, intake_offset
 from penstock.runtime.promises import warn_of_disorder
-from penstock.runtime.refusals import Refusals
 from penstock.runtime.shelf import jobs_of
 from penstock.runtime.traces import collect
 from penstock.runtime.train import Row
@@ -84,23 +78,29 @@ class Outlet:
         if planned.version != self._job.version:
             self._use(self._jobs.at(planned.version))
         self._job.check_claim()
-        notes = [row.header["content"] for row in sorted(rows, key=lambda r: str(r.header["from"]))]
+        reports = sorted(map(Report.from_row, rows), key=lambda report: report.sender)
         former = self.before(batch)
         before = carried(former, self._job)
         receipts: dict[str, list[Receipt]] = {}
-        for content in notes:
-            for piece in content["receipts"]:
-                for output, receipt in piece.items():
-                    receipts.setdefault(output, []).append(Receipt.from_json(receipt))
+        for report in reports:
+            for name, staged in report.receipts.items():
+                receipts.setdefault(name, []).extend(staged)
         if any(output.target.outside and receipts.get(output.name) for output in self._job.plan.network.outputs):
             self._post_offset(batch, offset)
             self._job.check_claim()  # whoever has taken the checkpoint since knows nothing of it
         for output in self._job.plan.network.outputs:
             self._job.commit_output(output, batch, receipts.get(output.name, []))
-        record = self._record(batch, before, notes, receipts)
-        record.epoch, record.offset, record.digest = self._job.epoch, offset, digest(planned)
+        left = {o.name: sum(r.rows for r in receipts.get(o.name, ())) for o in self._job.plan.network.outputs}
+        record = next_record(self._job.plan.network, batch, before, reports, left)
         commit = (arrived, time.time_ns() // 1000)
-        record.traces = collect(self._job.plan.network, batch, record.now, notes, commit)
+        record = replace(
+            record,
+            traces=collect(self._job.plan.network, batch, record.now, reports, commit),
+            epoch=self._job.epoch,
+            offset=offset,
+            digest=digest(planned),
+            version=self._job.version,
+        )
         self._keep(before, record, receipts)
         if former.version != record.version or batch == 0:
             self._job.took_effect(batch, record.now)
@@ -124,74 +124,6 @@ class Outlet:
                 job.checkpoint.child("state", str(stage)).delete_all()
             self._forgotten = job.version
 
-    def _record(
-        self, batch: int, before: Record, notes: list[dict[str, Any]], receipts: dict[str, list[Receipt]]
-    ) -> Record:
-        network = self._job.plan.network
-        record = Record.from_json(json.loads(json.dumps(before.to_json()))).with_inputs(network.sources)
-        record.batch, record.version = batch, self._job.version
-        for work in record.boxes.values():
-            work.held_rows = work.open_windows = 0
-        for content in notes:
-            for source, seen in content.get("shards", {}).items():
-                add_seen(record.shards.setdefault(source, {}), read_shards(seen))
-            for source, count in content.get("inputs", {}).items():
-                _add(record.inputs.setdefault(source, InputCount()), count)
-            for source, told in content.get("refusals", {}).items():
-                record.refusals.setdefault(source, Refusals()).merge(Refusals.from_json(told))
-            for box, work in content.get("boxes", {}).items():
-                _add(record.boxes.setdefault(box, BoxWork()), work)
-            for port, marks in content.get("marks", {}).items():
-                record.buckets.setdefault(port, {})[str(content["bucket"])] = marks
-        for box in network.boxes:
-            if box.speaks_for is not None:
-                # Judged behind the intake, which has taken them.
-                late = sum(content.get("boxes", {}).get(box.name, {}).get("late", 0) for content in notes)
-                count = record.inputs.setdefault(box.speaks_for, InputCount())
-                count.late, count.taken = count.late + late, count.taken - late
-        for box in network.sources:
-            _add_disorder(record, box, notes)
-        for output in network.outputs:
-            rows = sum(r.rows for r in receipts.get(output.name, []))
-            record.outputs[output.name] = record.outputs.get(output.name, 0) + rows
-            if rows:
-                record.committed[output.name] = batch
-        record.now = max((c["now"] for c in notes if "now" in c), default=before.now)
-        record.began = before.began or record.now
-        record.behind = {box: text for content in notes for box, text in content.get("behind", {}).items()}
-        record.waiting = self._needs(before, record, notes)
-        record.wake = min((c["wake"] for c in notes if c.get("wake") is not None), default=None)
-        known: dict[str, Marks] = {s.name: source_marks(s, record.shards.get(s.name, {})) for s in network.sources}
-        for port, by_bucket in record.buckets.items():
-            attributes = dict.fromkeys(a for marks in by_bucket.values() for a in marks)
-            known[port] = {a: min(m.get(a, BEGINNING) for m in by_bucket.values()) for a in attributes}
-        record.marks = {port: {a: m[a] for a in visible(m)} for port, m in network.propagate(known).items()}
-        return record
-
-    def _needs(self, before: Record, record: Record, notes: list[dict[str, Any]]) -> list[Need]:
-        """What boxes wait for, over all buckets; who waited for it before has waited since then."""
-        found: dict[tuple[str, int, str], int] = {}
-        for content in notes:
-            for box, needs in content.get("needs", {}).items():
-                for slot, attribute, tick in needs:
-                    key = (box, slot, attribute)
-                    found[key] = min(tick, found.get(key, tick))
-        ways: dict[str, list[dict[str, int]]] = {}
-        for content in notes:
-            for box, out in content.get("ways", {}).items():
-                ways.setdefault(box, []).extend(out)
-        since = {(n.box, n.slot, n.attribute, n.tick): n.since for n in before.waiting}
-        return [
-            Need(
-                *key,
-                tick,
-                record.boxes[key[0]].held_rows,
-                since.get((*key, tick), record.now),
-                shortest(ways.get(key[0], ())),
-            )
-            for key, tick in sorted(found.items())
-        ]
-
     def _keep(self, before: Record, record: Record, receipts: Mapping[str, Sequence[Receipt]]) -> None:
         """Tuples that are kept, and the punctuation that leaves behind them, so that elements are in order."""
         for output in self._job.plan.network.outputs:
@@ -206,21 +138,3 @@ def _limit(job: Job, target: Results) -> int | None:
     """How many bytes an output may keep: all that a run which ends by itself has made, unless told otherwise."""
     bounded = all(source.connector.bounded for source in job.plan.network.sources)
     return target.keep if target.keep is not None or bounded else KEEP_BYTES
-
-
-def _add_disorder(record: Record, source: Source, notes: list[dict[str, Any]]) -> None:
-    """Add what the tasks of a batch have measured, in the order in which they have read."""
-    stretches: dict[tuple[str, str], list[Stretch]] = {}
-    for content in notes:
-        for shard, seen in content.get("disorder", {}).get(source.name, {}).items():
-            for attribute, stretch in seen.items():
-                stretches.setdefault((attribute, shard), []).append(Stretch.from_json(stretch))
-    whole = record.disorder.setdefault(source.name, {}) if stretches else {}
-    for (attribute, _), of_shard in sorted(stretches.items()):
-        more = joined(of_shard, in_sequence=source.connector.in_sequence)
-        whole[attribute] = whole.get(attribute, Disorder()).merge(more)
-
-
-def _add(total: InputCount | BoxWork, more: dict[str, Any]) -> None:
-    for name, value in more.items():
-        setattr(total, name, getattr(total, name) + value)

@@ -122,7 +122,9 @@ class Planner:
         record = carried(self._record_before(whole), self._job)
         if not record.shards:
             # Before the first batch only the declaration knows of shards: those that do not deliver are silent.
-            record.shards = {name: dict.fromkeys(shards, NOTHING) for name, shards in start.shards.items()}
+            record = replace(
+                record, shards={name: dict.fromkeys(shards, NOTHING) for name, shards in start.shards.items()}
+            )
         speaking = {
             (name, split.shard)
             for name in live

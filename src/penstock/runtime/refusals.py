@@ -7,8 +7,8 @@ small, however broken an input is, and the same batches give the same record.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 import pyarrow as pa
@@ -44,11 +44,11 @@ class Refusal:
         return f"{self.example}{alike} ({self.count:,}, first in {place})"
 
 
-@dataclass
+@dataclass(frozen=True)
 class Refusals:
     """The refused records of an input, by kind of reason, in the order in which kinds appeared."""
 
-    kinds: dict[str, Refusal] = field(default_factory=dict)
+    kinds: Mapping[str, Refusal] = field(default_factory=dict)
     others: int = 0
     """Records that were refused for reasons beyond those that are kept."""
 
@@ -56,8 +56,8 @@ class Refusals:
     def count(self) -> int:
         return self.others + sum(refusal.count for refusal in self.kinds.values())
 
-    def add(self, rejects: pa.Table) -> None:
-        """Count rows of an error stream; one may stand for several records."""
+    def add(self, rejects: pa.Table) -> Refusals:
+        """These and the rows of an error stream; one may stand for several records."""
         kinds = rejects.column("reason")
         for pattern, plain in _VALUES:
             kinds = pc.replace_substring_regex(kinds, pattern, plain)
@@ -68,16 +68,16 @@ class Refusals:
         found = told.group_by("kind", use_threads=False).aggregate(
             [("rows", "sum"), *((name, "first", pc.ScalarAggregateOptions(skip_nulls=False)) for name in firsts)]
         )
+        more = []
         for row in found.to_pylist():
             reason, origin = row["reason_first"][:LONGEST_REASON], row["origin_first"][:LONGEST_REASON]
             kind = row["kind"][:LONGEST_REASON]
-            self._count(Refusal(kind, row["rows_sum"], reason, origin, row["position_first"]))
+            more.append(Refusal(kind, row["rows_sum"], reason, origin, row["position_first"]))
+        return self._with(more)
 
-    def merge(self, more: Refusals) -> None:
-        """Count what another place has counted later."""
-        for refusal in more.kinds.values():
-            self._count(refusal)
-        self.others += more.others
+    def merge(self, more: Refusals) -> Refusals:
+        """These and what another place has counted later."""
+        return self._with(more.kinds.values(), more.others)
 
     def sentence(self) -> str:
         """The most frequent reasons, for people."""
@@ -86,15 +86,20 @@ class Refusals:
         told = [*map(str, frequent[:SHOWN]), *([f"other reasons ({rest:,})"] if rest else [])]
         return "; ".join(told)
 
-    def _count(self, refusal: Refusal) -> None:
-        known = self.kinds.get(refusal.kind)
-        if known is not None:
-            total = known.count + refusal.count
-            self.kinds[refusal.kind] = Refusal(known.kind, total, known.example, known.origin, known.position)
-        elif len(self.kinds) < KINDS:
-            self.kinds[refusal.kind] = refusal
-        else:
-            self.others += refusal.count
+    def _with(self, more: Iterable[Refusal], others: int = 0) -> Refusals:
+        kinds, others = dict(self.kinds), self.others + others
+        for refusal in more:
+            known = kinds.get(refusal.kind)
+            if known is not None:
+                kinds[refusal.kind] = replace(known, count=known.count + refusal.count)
+            elif len(kinds) < KINDS:
+                kinds[refusal.kind] = refusal
+            else:
+                others += refusal.count
+        return Refusals(kinds, others)
+
+    def to_json(self) -> dict[str, Any]:
+        return {"kinds": {kind: dict(vars(refusal)) for kind, refusal in self.kinds.items()}, "others": self.others}
 
     @staticmethod
     def from_json(document: Mapping[str, Any]) -> Refusals:

@@ -7,19 +7,20 @@ progress for the next one, receipts and statistics for the outlet. Rows for late
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from penstock.algebra.box import Box, Marks
 from penstock.algebra.ticks import BEGINNING, END
 from penstock.errors import WorldError
-from penstock.progress.shards import add_seen, read_shards, source_marks
+from penstock.progress.shards import add_seen, source_marks
 from penstock.runtime.control import Control
 from penstock.runtime.job import Job, part_number
+from penstock.runtime.memo import Memo
+from penstock.runtime.notes import Note, Report
 from penstock.runtime.superbox import Superbox
 from penstock.runtime.table_versions import tables_of
-from penstock.runtime.train import OUTLET, Row, note, trains
+from penstock.runtime.train import Row, trains
 from penstock.storage.sealed import RESTORE
 from penstock.storage.state import State
 
@@ -27,52 +28,63 @@ from penstock.storage.state import State
 def run_stage(job: Job, stage: int, bucket: int, batch: int, rows: Iterable[Row]) -> Iterator[Row]:
     """On a worker: one bucket of one stage in one batch."""
     arrived: list[Row] = []
-    notes: list[Row] = []
+    notes: list[Note] = []
     for row in rows:
         if row.stage != stage:
             yield row
-        elif row.header["kind"] == "train":
+        elif row.is_train:
             arrived.append(row)
         else:
-            notes.append(row)
+            notes.append(Note.from_row(row))
+    notes.sort(key=lambda note: note.sender)
     job.check_claim()  # who has lost the checkpoint is told so, and not of versions that are not there for it
-    state = _open(job, stage, bucket, batch, notes)
-    control = _control(state.memo, notes)
-    superbox = Superbox(job.plan, stage, control, tables_of(job), state.slots, bucket)
+    state, memo, anew = _open(job, stage, bucket, batch, notes)
+    memo = _told(memo, notes)
+    superbox = Superbox(job.plan, stage, Control(memo.now, memo.tables), tables_of(job), state.slots, bucket)
     for row in sorted(arrived, key=lambda r: r.order):
         superbox.receive(row.header["box"], row.header["part"], row.tuples())
-    notes.sort(key=lambda r: str(r.header["from"]))
-    marks = superbox.punctuate(_known_marks(job, stage, state.memo, notes))
+    memo = _with_shards(memo, notes, anew=anew) if stage == 1 else _with_marks(memo, notes)
+    marks = superbox.punctuate(_source_marks(job, memo) if stage == 1 else _heard_marks(job, stage, memo))
     sender = f"stage {stage} bucket {bucket:04d}"
     for seq, leaving in enumerate(superbox.departures()):
         box, target = leaving.box, job.plan.stage_of[leaving.box.name]
         yield from trains(
             target, box.name, leaving.part, sender, seq, leaving.tuples, leaving.keys, job.settings.buckets
         )
-    yield from _progress_notes(job, stage, bucket, sender, state.memo, marks)
-    receipts = job.stage_outputs(batch, part_number(stage, bucket), superbox.leaving, control.now)
+    if stage < job.plan.stages:
+        rolled = _rolled_marks(job, stage, memo, marks, anew=anew)
+        if anew or rolled != memo.sent:  # else it would only repeat itself
+            memo = replace(memo, sent=rolled)
+            yield from Note(sender, marks=rolled).rows(stage + 1, job.settings.buckets)
+    receipts = job.stage_outputs(batch, part_number(stage, bucket), superbox.leaving, memo.now)
     job.check_claim()
+    state.memo = memo.to_json()
     state.save()
-    content = {
-        "boxes": {name: asdict(w) for name, w in superbox.work.items()},
-        "receipts": [receipts],
-        "marks": {b.name: marks[b.name] for b in job.plan.stateful(stage)},
-        "bucket": bucket,
-        "wake": superbox.wake(),
-        "needs": superbox.needs,
-        "ways": superbox.ways,
-        "hops": superbox.hops,
-        "behind": superbox.behind,
-        "now": control.now,
-    }
-    yield note(OUTLET, bucket, sender, content)
+    report = Report(
+        sender,
+        memo.now,
+        boxes=superbox.work,
+        bucket=bucket,
+        marks={b.name: marks[b.name] for b in job.plan.stateful(stage)},
+        wake=superbox.wake(),
+        needs=superbox.needs,
+        ways=superbox.ways,
+        behind=superbox.behind,
+        hops=superbox.hops,
+        receipts={output: (receipt,) for output, receipt in receipts.items()},
+    )
+    yield report.row(bucket)
 
 
-def _open(job: Job, stage: int, bucket: int, batch: int, notes: list[Row]) -> State:
-    """The state that the batch before has left; where that ran another version of the network, what is kept of it."""
+def _open(job: Job, stage: int, bucket: int, batch: int, notes: Sequence[Note]) -> tuple[State, Memo, bool]:
+    """The state that the batch before has left, its memo, and whether the stage begins anew.
+
+    It does where the batch before ran another version of the network: then it is what is kept of the state.
+    """
     folder, inherited = job.state(stage, bucket), job.inherited
-    if all(each["before"] in (0, job.version) for each in _controls(notes)):
-        return State(folder, batch)
+    if all(control.before in (0, job.version) for control in _controls(notes)):
+        state = State(folder, batch)
+        return state, Memo.from_json(state.memo), False
     state = State(folder, batch, empty=stage > inherited.stages)
     here = [box.name for box in job.plan.stateful(stage)]
     for name in [*state.boxes(), *here]:
@@ -82,82 +94,81 @@ def _open(job: Job, stage: int, bucket: int, batch: int, notes: list[Row]) -> St
         if inherited.boxes.get(name, stage) != stage:
             state.adopt(name, State(job.state(inherited.boxes[name], bucket), batch))
     # Whoever stands before or behind this stage now may be another one: everything is said once more.
-    state.memo.pop("heard", None)
-    state.memo["again"] = True
-    return state
+    return state, replace(Memo.from_json(state.memo), heard={}), True
 
 
-def _controls(notes: list[Row]) -> list[dict[str, Any]]:
-    return [row.header["content"]["control"] for row in notes if "control" in row.header["content"]]
+def _controls(notes: Sequence[Note]) -> list[Control]:
+    return [note.control for note in notes if note.control is not None]
 
 
-def _control(memo: dict[str, Any], notes: list[Row]) -> Control:
-    """What the intake says of this batch; its tables stay as they were when it says nothing."""
-    for each in _controls(notes):
-        if each["start"] and memo.get("offset", each["start"]) != each["start"]:
+def _told(memo: Memo, notes: Sequence[Note]) -> Memo:
+    """A memo with what the intake says of this batch; tables stay as they were when it says nothing."""
+    for control in _controls(notes):
+        if control.start and memo.offset and memo.offset != control.start:
             raise WorldError(
                 "the state of a stage was made for another plan of the batch before this one",
-                expected=f"the offset that comes to {each['start']}",
-                found=f"one that comes to {memo['offset']}",
+                expected=f"the offset that comes to {control.start}",
+                found=f"one that comes to {memo.offset}",
                 hint=RESTORE,
             )
-        if each["end"]:
-            memo["offset"] = each["end"]
-        memo["now"] = max(each["now"], memo.get("now", 0))
-        memo["tables"] = {**memo.get("tables", {}), **each["tables"]}
-    return Control(memo.get("now", 0), memo.get("tables", {}))
+        memo = replace(
+            memo,
+            offset=control.end or memo.offset,
+            now=max(control.now, memo.now),
+            tables={**memo.tables, **control.tables},
+        )
+    return memo
 
 
-def _known_marks(job: Job, stage: int, memo: dict[str, Any], notes: list[Row]) -> dict[str, Marks]:
-    """The low-water marks at the entrance of a stage, from what its memo and the notes of this batch say."""
-    if stage == 1:
-        return _source_marks(job, memo, notes)
-    heard: dict[str, dict[str, dict[str, int]]] = memo.setdefault("heard", {})
-    for row in (r for r in notes if "marks" in r.header["content"]):
-        heard.setdefault(row.header["from"], {}).update(row.header["content"]["marks"])
+def _with_shards(memo: Memo, notes: Sequence[Note], *, anew: bool) -> Memo:
+    """What shards have delivered, with what the intake has seen of them in this batch."""
+    # With a new version of the network the intake says all that is known of the inputs that stay.
+    known = [note.known for note in notes]
+    shards = {name: dict(each) for told in ({} if anew else memo.shards, *known) for name, each in told.items()}
+    for note in notes:
+        for name, seen in note.shards.items():
+            add_seen(shards.setdefault(name, {}), seen)
+    return replace(memo, shards=shards)
+
+
+def _with_marks(memo: Memo, notes: Sequence[Note]) -> Memo:
+    """What the stages before have told, with what they tell in this batch."""
+    heard = dict(memo.heard)
+    for note in notes:
+        if note.marks:
+            heard[note.sender] = {**heard.get(note.sender, {}), **note.marks}
+    return replace(memo, heard=heard)
+
+
+def _source_marks(job: Job, memo: Memo) -> dict[str, Marks]:
+    """The low-water marks at the entrance of the first stage."""
+    return {s.name: source_marks(s, memo.shards.get(s.name, {})) for s in job.plan.network.sources}
+
+
+def _heard_marks(job: Job, stage: int, memo: Memo) -> dict[str, Marks]:
+    """The low-water marks at the entrance of a later stage: the minimum over the buckets before it, once all spoke."""
+    heard = memo.heard.values()
     silent = len(heard) < job.settings.buckets
-    known: dict[str, Marks] = {}
-    for box in _producers(job, before=stage):
-        known[box.name] = {
-            a: BEGINNING if silent else min(said.get(box.name, {}).get(a, BEGINNING) for said in heard.values())
+    return {
+        box.name: {
+            a: BEGINNING if silent else min(said.get(box.name, {}).get(a, BEGINNING) for said in heard)
             for a in box.marked(0)
         }
-    return known
+        for box in _producers(job, before=stage)
+    }
 
 
-def _source_marks(job: Job, memo: dict[str, Any], notes: list[Row]) -> dict[str, Marks]:
-    # With a new version of the network the intake says all that is known of the inputs that stay.
-    told = [row.header["content"]["known"] for row in notes if "known" in row.header["content"]]
-    before = {} if memo.get("again") else memo.get("shards", {})
-    shards = {source: read_shards(known) for each in (before, *told) for source, known in each.items()}
-    for row in notes:
-        for source, seen in row.header["content"].get("shards", {}).items():
-            add_seen(shards.setdefault(source, {}), read_shards(seen))
-    memo["shards"] = {source: {shard: asdict(e) for shard, e in known.items()} for source, known in shards.items()}
-    return {s.name: source_marks(s, shards.get(s.name, {})) for s in job.plan.network.sources}
-
-
-def _progress_notes(
-    job: Job, stage: int, bucket: int, sender: str, memo: dict[str, Any], marks: Mapping[str, Marks]
-) -> Iterator[Row]:
-    """Tell every bucket of the next stage how far this one has come; nothing when it would only repeat itself."""
-    if stage == job.plan.stages:
-        memo.pop("again", None)
-        return
-    rolled = {
+def _rolled_marks(job: Job, stage: int, memo: Memo, marks: Mapping[str, Marks], *, anew: bool) -> dict[str, Marks]:
+    """How far this stage has come, for every bucket of the next one."""
+    rolled: dict[str, Marks] = {
         b.name: {a: _rolled_up(mark, job.plan.steps[b.name]) for a, mark in marks[b.name].items()}
         for b in _producers(job, before=stage + 1)
     }
-    sent = memo.get("sent", {})
-    if memo.pop("again", False):
+    if anew:
         # What a new version rolls up more coarsely must not take back what was said.
-        for name in rolled.keys() & sent.keys() & {*job.inherited.boxes, *_staying_inputs(job)}:
-            rolled[name] = {a: max(mark, sent[name].get(a, mark)) for a, mark in rolled[name].items()}
-    elif sent == rolled:
-        return
-    memo["sent"] = rolled
-    for to in range(job.settings.buckets):
-        yield note(stage + 1, to, sender, {"marks": rolled})
+        for name in rolled.keys() & memo.sent.keys() & {*job.inherited.boxes, *_staying_inputs(job)}:
+            rolled[name] = {a: max(mark, memo.sent[name].get(a, mark)) for a, mark in rolled[name].items()}
+    return rolled
 
 
 def _staying_inputs(job: Job) -> list[str]:

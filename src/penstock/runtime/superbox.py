@@ -22,9 +22,9 @@ from penstock.boxes.table_join.box import TableJoin
 from penstock.errors import InternalError, PenstockError, QueryError
 from penstock.operators.protocol import Entry, Operator, Slots
 from penstock.plan.plan import Plan
-from penstock.runtime.board import BoxWork
 from penstock.runtime.control import Control
 from penstock.runtime.traces import Moment
+from penstock.runtime.work import BoxWork
 
 
 @dataclass(frozen=True)
@@ -108,18 +108,18 @@ class Superbox:
     def _punctuate(self, box: Stateful, marks: dict[str, Marks]) -> None:
         worker, inputs, late = self._holders[box.name], [marks[p.name] for p in box.inputs], box.late_port()
         arrived = time.time_ns() // 1000
-        with _Doing(self, box) as work:
+        with _Doing(self, box):
             if box.name in self._entries:
                 for part, tuples in self._entries.pop(box.name).flush():
                     worker.receive(part, self._stamped(tuples))
             results = list(worker.punctuate(inputs, self._control.now))
-            work.tuples_out += sum(t.num_rows for port, t in results if box.delivers(port))
-            work.late += sum(t.num_rows for port, t in results if port == late)
-            work.released += worker.released
-            if self._slots:
-                held = worker.held()
-                work.held_rows += self._slots(box.name).rows() if held is None else held
-            work.open_windows += worker.open_windows(inputs)
+            self.work[box.name] += BoxWork(
+                tuples_out=sum(t.num_rows for port, t in results if box.delivers(port)),
+                late=sum(t.num_rows for port, t in results if port == late),
+                released=worker.released,
+                held_rows=self._held(box),
+                open_windows=worker.open_windows(inputs),
+            )
             needs = [need for need in worker.needs(inputs) if inputs[need[0]].get(need[1], END) < need[2]]
             if needs:
                 self.needs[box.name] = needs
@@ -136,6 +136,11 @@ class Superbox:
         self.hops[box.name] = (arrived, time.time_ns() // 1000)
         for index, departing in results:
             self.push(Port(box, index), self._sequenced(Port(box, index), departing))
+
+    def _held(self, box: Stateful) -> int:
+        """How many rows a box holds: as it says itself, or all in its slots."""
+        held = self._holders[box.name].held()
+        return self._slots(box.name).rows() if held is None and self._slots else held or 0
 
     def wake(self) -> int | None:
         """The clock reading at which a box here wants to be run again, whatever arrives."""
@@ -156,8 +161,8 @@ class Superbox:
         if isinstance(box, Output):
             self.leaving.setdefault(box.name, []).append(tuples)
             return
-        with _Doing(self, box) as work:
-            work.tuples_in += tuples.num_rows
+        with _Doing(self, box):
+            self.work[box.name] += BoxWork(tuples_in=tuples.num_rows)
             if isinstance(box, Stateful):
                 if box.name not in self._entries:
                     self._entries[box.name] = box.entry(self._needed(box))
@@ -166,8 +171,10 @@ class Superbox:
             if not isinstance(box, Stateless):
                 raise InternalError(f"nobody does the work of a {box.kind}", box=box.name)
             results = list(self._operator(box).process(slot, tuples))
-            work.tuples_out += sum(t.num_rows for port, t in results if box.delivers(port))
-            work.refused += sum(t.num_rows for port, t in results if port == box.errors_port())
+            self.work[box.name] += BoxWork(
+                tuples_out=sum(t.num_rows for port, t in results if box.delivers(port)),
+                refused=sum(t.num_rows for port, t in results if port == box.errors_port()),
+            )
         for index, departing in results:
             self.push(Port(box, index), departing)
 
@@ -205,15 +212,15 @@ class _Doing:
     """Accounts the time of a box, and tells an error where it happened."""
 
     def __init__(self, host: Superbox, box: Box) -> None:
-        self._work = host.work.setdefault(box.name, BoxWork())
+        host.work.setdefault(box.name, BoxWork())
+        self._work = host.work
         self._box, self._place = box, {"network": host._network.name, "box": box.name}
 
-    def __enter__(self) -> BoxWork:
+    def __enter__(self) -> None:
         self._began = time.perf_counter()
-        return self._work
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: object) -> None:
-        self._work.seconds += time.perf_counter() - self._began
+        self._work[self._box.name] += BoxWork(seconds=time.perf_counter() - self._began)
         if isinstance(error, QueryError):
             completed(error, self._box.describe())
         if isinstance(error, PenstockError):

@@ -8,12 +8,16 @@ along.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any, Final
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
 
 from penstock.algebra.box import Box
 from penstock.algebra.network import Network
 from penstock.algebra.source import Source
+from penstock.runtime.work import BoxWork
+
+if TYPE_CHECKING:
+    from penstock.runtime.notes import Report
 
 HEARTBEAT: Final = "heartbeat"
 ETS: Final = "ETS"
@@ -82,40 +86,38 @@ class Trace:
         return f"{self.kind} {self.id} of {where}: {self.states}; {self.milliseconds:.1f} ms in all: {way}"
 
     def to_json(self) -> dict[str, Any]:
-        return asdict(self)
+        return {**vars(self), "hops": [dict(vars(hop)) for hop in self.hops]}
 
     @staticmethod
     def from_json(document: Mapping[str, Any]) -> Trace:
         return Trace(**{**document, "hops": tuple(Hop(**hop) for hop in document["hops"])})
 
 
-def collect(network: Network, batch: int, now: int, notes: Sequence[Mapping[str, Any]], commit: Moment) -> list[Trace]:
-    """The traces of a batch, from the notes of its places; none if nothing was said for silent inputs."""
-    said = [(kind, *rest) for content in notes for kind, *rest in content.get("said", ())]
+def collect(network: Network, batch: int, now: int, reports: Sequence[Report], commit: Moment) -> tuple[Trace, ...]:
+    """The traces of a batch, from the reports of its places; none if nothing was said for silent inputs."""
+    said = [each for report in reports for each in report.said]
     if not said:
-        return []
+        return ()
     moments: dict[str, Moment] = {}
-    for content in notes:
-        for place, (arrived, left) in content.get("hops", {}).items():
+    for report in reports:
+        for place, (arrived, left) in report.hops.items():
             first, last = moments.get(place, (arrived, left))
             moments[place] = (min(first, arrived), max(last, left))
-    work = {place: _work(notes, place) for place in moments}
     sources = {s.name: s for s in network.sources}
     found = []
     for number, (kind, name, shard, marks) in enumerate(sorted(said, key=lambda s: (s[1], s[2], s[0]))):
         way = [INTAKE, *(b.name for b in _downstream(network, sources[name]) if b.name in moments)]
-        hops = [Hop(place, *moments[place], **work[place]) for place in way if place in moments]
+        hops = [_hop(place, moments[place], reports) for place in way if place in moments]
         hops.append(Hop(OUTLET, *commit))
         states = _states(sources[name], marks)
         found.append(Trace(f"{batch}.{number}", kind, name, shard, states, batch, now, tuple(hops)))
-    return found
+    return tuple(found)
 
 
-def _work(notes: Sequence[Mapping[str, Any]], place: str) -> dict[str, Any]:
-    """What a box did in a batch, over all buckets."""
-    did = [content["boxes"][place] for content in notes if place in content.get("boxes", {})]
-    names = ("tuples_in", "tuples_out", "seconds", "held_rows")
-    return {name: sum(each[name] for each in did) for name in names}
+def _hop(place: str, moment: Moment, reports: Sequence[Report]) -> Hop:
+    """When a batch was at a place, and what the box there did, over all buckets."""
+    did = sum((report.boxes[place] for report in reports if place in report.boxes), BoxWork())
+    return Hop(place, *moment, did.tuples_in, did.tuples_out, did.seconds, did.held_rows)
 
 
 def _downstream(network: Network, source: Source) -> list[Box]:

@@ -1,14 +1,14 @@
 """Trains: the unit of flow, and the one row format in which they travel through Spark.
 
 A train is a table of tuples of one arc, with a header, as Arrow IPC bytes in one binary column of one row. A *note* is
-a row without tuples: what a task tells the stages and the outlet of progress, receipts and statistics.
+a row without tuples; what it says is in `runtime/notes.py`.
 """
 
 from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -45,6 +45,20 @@ class Row:
         return int(self.header["stage"])
 
     @property
+    def is_train(self) -> bool:
+        return bool(self.header["kind"] == "train")
+
+    @property
+    def sender(self) -> str:
+        return str(self.header["from"])
+
+    @property
+    def document(self) -> dict[str, Any]:
+        """What a note says, as JSON (`runtime/notes.py`)."""
+        document: dict[str, Any] = self.header["content"]
+        return document
+
+    @property
     def order(self) -> tuple[str, str, str, int]:
         """The order in which a stage takes its trains, so that a replay computes the same bytes."""
         h = self.header
@@ -74,9 +88,9 @@ def train(stage: int, bucket: int, box: str, part: str, sender: str, seq: int, t
     return Row(bucket, header, sink.getvalue())
 
 
-def note(stage: int, bucket: int, sender: str, content: dict[str, Any]) -> Row:
-    """What a task tells a stage or the outlet."""
-    return Row(bucket, {"kind": "note", "stage": stage, "from": sender, "content": content})
+def note_row(stage: int, bucket: int, sender: str, document: Mapping[str, Any]) -> Row:
+    """A row without tuples, for what a task tells a stage or the outlet."""
+    return Row(bucket, {"kind": "note", "stage": stage, "from": sender, "content": document})
 
 
 def to_batch(row: Row) -> pa.RecordBatch:

@@ -72,7 +72,7 @@ class Receipt:
         >>> Receipt.from_json(receipt.to_json()) == receipt
         True
         """
-        return asdict(self)
+        return {"batch": self.batch, "part": self.part, "files": [dict(vars(file)) for file in self.files]}
 
     @staticmethod
     def from_json(document: Mapping[str, Any]) -> Receipt:

@@ -1,0 +1,61 @@
+"""What a bucket of a stage remembers from batch to batch, besides the state of its boxes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from penstock.algebra.box import Marks
+from penstock.progress.extremes import Extremes
+from penstock.progress.shards import read_shards, write_shards
+from penstock.runtime.formats import refuse_newer
+
+FORMAT: Final = 1
+"""How memos are written. A newer one is refused."""
+
+
+@dataclass(frozen=True)
+class Memo:
+    """What a bucket knows of the batch before, and of progress."""
+
+    offset: str = ""
+    """What the offset of the batch comes to for which the state was made; nothing before the intake has said so."""
+    now: int = 0
+    """The clock reading of that batch."""
+    tables: Mapping[str, str] = field(default_factory=dict)
+    """The version of every static table, by the name of its box."""
+    shards: Mapping[str, Mapping[str, Extremes]] = field(default_factory=dict)
+    """For the first stage: what the shards of each input have delivered."""
+    heard: Mapping[str, Mapping[str, Marks]] = field(default_factory=dict)
+    """For later stages: the low-water marks that each bucket before them has told, by sender and box."""
+    sent: Mapping[str, Marks] = field(default_factory=dict)
+    """What the next stage was last told of them, by box."""
+
+    def to_json(self) -> dict[str, Any]:
+        """A JSON document; what says nothing is left out.
+
+        >>> Memo(now=3, sent={"counts": {"ts": 5}}).to_json()
+        {'format': 1, 'now': 3, 'sent': {'counts': {'ts': 5}}}
+        """
+        told = {
+            "offset": self.offset,
+            "now": self.now,
+            "tables": self.tables,
+            "shards": {name: write_shards(known) for name, known in self.shards.items()},
+            "heard": self.heard,
+            "sent": self.sent,
+        }
+        return {"format": FORMAT, **{name: value for name, value in told.items() if value}}
+
+    @staticmethod
+    def from_json(document: Mapping[str, Any]) -> Memo:
+        refuse_newer("the memo of a stage", document, FORMAT)
+        return Memo(
+            document.get("offset", ""),
+            document.get("now", 0),
+            document.get("tables", {}),
+            {name: read_shards(known) for name, known in document.get("shards", {}).items()},
+            document.get("heard", {}),
+            document.get("sent", {}),
+        )

@@ -1,0 +1,75 @@
+"""What boxes and inputs did: counts that add up over places and batches."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class BoxWork:
+    """What a box did in one batch at one place; counts add up over places and batches.
+
+    >>> BoxWork(tuples_in=3, seconds=0.5) + BoxWork(tuples_in=4, late=1)
+    BoxWork(tuples_in=7, tuples_out=0, seconds=0.5, released=0, held_rows=0, open_windows=0, late=1, refused=0)
+    """
+
+    tuples_in: int = 0
+    tuples_out: int = 0
+    seconds: float = 0.0
+    released: int = 0
+    """For a stateful box: tuples that it has let go of for good."""
+    held_rows: int = 0
+    """For a stateful box: rows in its state, such as partial aggregates."""
+    open_windows: int = 0
+    late: int = 0
+    """For a box with a late stream: tuples that came too late for it."""
+    refused: int = 0
+    """For a box with an error stream: tuples that it has refused."""
+
+    def __add__(self, more: BoxWork) -> BoxWork:
+        return BoxWork(
+            self.tuples_in + more.tuples_in,
+            self.tuples_out + more.tuples_out,
+            self.seconds + more.seconds,
+            self.released + more.released,
+            self.held_rows + more.held_rows,
+            self.open_windows + more.open_windows,
+            self.late + more.late,
+            self.refused + more.refused,
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        return dict(vars(self))
+
+    @staticmethod
+    def from_json(document: Mapping[str, Any]) -> BoxWork:
+        return BoxWork(**document)
+
+
+@dataclass(frozen=True)
+class InputCount:
+    """Every tuple of an input, accounted for: `read` = `taken` + `late` + `refused` (+ punctuation records)."""
+
+    read: int = 0
+    taken: int = 0
+    late: int = 0
+    refused: int = 0
+    punctuation: int = 0
+
+    def __add__(self, more: InputCount) -> InputCount:
+        return InputCount(
+            self.read + more.read,
+            self.taken + more.taken,
+            self.late + more.late,
+            self.refused + more.refused,
+            self.punctuation + more.punctuation,
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        return dict(vars(self))
+
+    @staticmethod
+    def from_json(document: Mapping[str, Any]) -> InputCount:
+        return InputCount(**document)
