@@ -72,8 +72,8 @@ _SOURCE: Final = Words(
         "schema": "names and types of the attributes; read from the data where it says",
         "on": "the attribute that makes progress",
         "timestamps": "where `on` comes from: 'external' (the tuples), 'internal' or 'latent' (the intake)",
-        "progress": "how far the input has come: pk.ordered(), pk.delayed(d), pk.slack(n), pk.punctuated(), with idle=; "
-        "or {attribute: how}",
+        "progress": "how far the input has come: pk.ordered(), pk.delayed(d), pk.slack(n), pk.punctuated(), with idle="
+        "; or {attribute: how}",
         "late": "what becomes of late tuples: 'route' to the late stream, 'drop' (counted) or 'error'",
         "overdue": "how long a shard may bring nothing before it counts as failed",
         "when_overdue": "what becomes of one that failed: 'report' it, or 'close' it so that nobody waits for it",
