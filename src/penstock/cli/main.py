@@ -1,4 +1,4 @@
-"""The command line: `penstock run`, `explain`, `step`, `why`, `trace`, `close`, `boxes`, `demo`, `check`, `bench`."""
+"""The command line: run, explain, step, why, trace, close, change, versions, boxes, demo, check and bench."""
 
 from __future__ import annotations
 
