@@ -15,15 +15,21 @@ from penstock.errors import QueryError, WorldError
 
 _GLOB: Final = re.compile(r"[*?\[]")
 _GLOB_PIECE: Final = re.compile(r"\*\*/|\*\*|\*|\?|\[!?[^\]/]+\]|.", re.DOTALL)
+_LOCAL: Final = fs.LocalFileSystem()
 _HIDDEN_STARTS: Final = (".", "_")
 _TEMPORARY_ENDS: Final = (".tmp", ".crc", "._COPYING_", ".inprogress")
 
 
-@lru_cache(maxsize=64)
 def filesystem_of(place: str) -> tuple[Any, str]:
     """The file system of a path or URI, and the path within it."""
     if "://" not in place:
-        return fs.LocalFileSystem(), os.path.abspath(os.path.expanduser(place))
+        # Not remembered: where a path leads to changes with the folder that the process works in.
+        return _LOCAL, os.path.abspath(os.path.expanduser(place))
+    return _reached(place)
+
+
+@lru_cache(maxsize=64)
+def _reached(place: str) -> tuple[Any, str]:
     try:
         found, path = fs.FileSystem.from_uri(place)
     except (OSError, ValueError) as error:
