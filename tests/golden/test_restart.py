@@ -85,7 +85,7 @@ def test_a_run_that_has_ended_has_nothing_more_to_do(run: Runner, tmp_path: Path
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
-        ("size", "was made by a different version of this network"),
+        ("size", "the change would lose what parts of the network hold"),
         ("buckets", "was made with another number of buckets"),
     ],
 )
