@@ -102,8 +102,8 @@ def test_a_checkpoint_of_something_else_is_refused(change: str, reason: str, tmp
     with pytest.raises(pk.QueryError, match=reason) as refused:
         run_with(20 if change == "size" else 10, 3 if change == "buckets" else 2)
     if change == "size":
-        assert "aggregate aggregate1 <- in: n=count(*) on ts, size 10, advance 10" in (refused.value.expected or "")
-        assert "aggregate aggregate1 <- in: n=count(*) on ts, size 20, advance 20" in (refused.value.found or "")
+        assert "box aggregate1: aggregate n=count(*) on ts, size 10, advance 10" in (refused.value.expected or "")
+        assert "box aggregate1: aggregate n=count(*) on ts, size 20, advance 20" in (refused.value.found or "")
 
 
 @pytest.mark.parametrize("last", [0, 1, 2])
