@@ -72,6 +72,7 @@ def test_every_closed_window_must_have_one_result_of_one() -> None:
 
 @pytest.mark.slow
 @pytest.mark.spark
+@pytest.mark.peer
 def test_native_floor_is_measured_with_its_phases(tmp_path: Path) -> None:
     done = run(FLOOR, Job("floor", "spark-rocksdb", Size(3, 1), tmp_path, tmp_path))
     assert done.correct

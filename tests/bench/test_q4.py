@@ -102,6 +102,7 @@ def test_a_run_of_duckdb_in_a_process_of_its_own_is_measured_and_right(tmp_path:
 
 @pytest.mark.slow
 @pytest.mark.spark
+@pytest.mark.peer
 @pytest.mark.parametrize("peer", ["spark-rocksdb"])
 def test_the_native_peers_are_right(tmp_path: Path, peer: str) -> None:
     # Ten seconds of packets: the window before the epoch, which the delays reach back into, is the one that closes.

@@ -103,6 +103,7 @@ def test_a_run_of_duckdb_is_measured_and_right(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.spark
+@pytest.mark.peer
 def test_the_native_peer_is_right(tmp_path: Path) -> None:
     # Every run of the benchmark checks its peers, ours too; this one is here for what "closed" means without an end.
     size = Size(rows=100_000, groups=1)

@@ -52,7 +52,7 @@ def write_input(folder: Path, files: int = FILES) -> pa.Table:
         pq.write_table(tables["steady"], folder / "steady" / f"{number:03d}.parquet")
         file = folder / "ragged" / f"{number:03d}.csv"
         pacsv.write_csv(tables["ragged"], file)
-        if number == 17:
+        if number == files // 2:
             lines = file.read_text().splitlines()
             file.write_text("\n".join([*lines[:40], BROKEN, *lines[40:]]) + "\n")
     return pa.concat_tables(everything)

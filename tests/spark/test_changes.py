@@ -16,11 +16,14 @@ import pytest
 from tests.spark.lives import PER_FILE, Life, account_of, rows_of, write_input
 
 APP = Path(__file__).with_name("change_network.py")
-KILLS = int(os.environ.get("PENSTOCK_CHANGE_KILLS", "2"))
+KILLS = int(os.environ.get("PENSTOCK_CHANGE_KILLS", "1"))
 EVERY = int(os.environ.get("PENSTOCK_CHANGE_EVERY", "2"))
 """Batches between two changes: with 8 the run has 61 of them."""
 FILES = 4 * EVERY + 4
 STAYING = ("flows", "pairs")
+
+# What they share takes long to make.
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800), pytest.mark.xdist_group("changes")]
 
 
 @dataclass(frozen=True)
@@ -64,8 +67,6 @@ def _flows(tuples: pa.Table) -> Counter[tuple[Any, ...]]:
     return Counter(found.fetchall())
 
 
-@pytest.mark.slow
-@pytest.mark.timeout(900)
 def test_six_changes_leave_the_rows_of_what_stays(calm: Calm, tmp_path: Path) -> None:
     assert len(calm.tuples) == 2 * FILES * PER_FILE
     told = _begin(calm.data, tmp_path, str(EVERY)).finish()
@@ -82,8 +83,6 @@ def test_six_changes_leave_the_rows_of_what_stays(calm: Calm, tmp_path: Path) ->
     print("seconds between batches:", told["seconds"])
 
 
-@pytest.mark.slow
-@pytest.mark.timeout(1800)
 def test_kills_around_the_changes_do_not_matter(calm: Calm, tmp_path: Path) -> None:
     rng = random.Random(11)
     board = tmp_path / "run" / "board"
