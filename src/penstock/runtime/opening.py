@@ -54,6 +54,8 @@ def open_job(
     make_private(checkpoint)
     lease = take(checkpoint, least=last_epoch(checkpoint), surroundings=surroundings)
     try:
+        if checkpoint.lasting:
+            checkpoint.sync_names()
         known = _identity(checkpoint)
         if known is not None and not settings.buckets:
             settings = replace(settings, buckets=known["buckets"])

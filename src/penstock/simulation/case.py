@@ -241,7 +241,10 @@ def _strike(world: World, fault: str) -> Strike:
     match fault:
         case "change":
             return world.random.choice((end_process, cut_power))
-        case "power" | "careless":
+        case "power":
+            # What an ended process has not synced can be lost with a later one.
+            return world.random.choice((cut_power, cut_power, end_process))
+        case "careless":
             return cut_power
         case "full":
             return fail_with(world.random.choice((errno.ENOSPC, errno.EIO)))

@@ -118,6 +118,14 @@ class SimulatedDisk:
         for folder in dict.fromkeys(path.rpartition("/")[0] for path in paths):
             self._sync_folder(folder)
 
+    def sync_names(self, path: str) -> None:
+        for folder in (path.rpartition("/")[0], *self._folders(path)):
+            self._sync_folder(folder)
+
+    def _folders(self, path: str) -> list[str]:
+        below = [name for name, file in self.names_now.items() if file is _FOLDER]
+        return [name for name in below if name == path or name.startswith(path + "/")]
+
     def delete(self, path: str) -> None:
         gone = [name for name in self.names_now if name == path or name.startswith(path + "/")]
         for name in sorted(gone, reverse=True):

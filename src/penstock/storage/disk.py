@@ -68,6 +68,9 @@ class Disk(Protocol):
     def sync(self, paths: Sequence[str]) -> None:
         """Bring files to the disk that were written without it, with their names; those that are gone are left out."""
 
+    def sync_names(self, path: str) -> None:
+        """Bring the names of all that is below a folder to the disk, and its own."""
+
     def delete(self, path: str) -> None:
         """Delete a file, or a folder with all that is inside; fine if it is gone."""
 
@@ -158,6 +161,11 @@ class LocalDisk:
             list(pool.map(_sync_file, files))
             list(pool.map(_sync_folder, folders))
 
+    def sync_names(self, path: str) -> None:
+        folders = [os.path.dirname(path), *(folder for folder, _, _ in os.walk(path))]
+        with ThreadPoolExecutor(_SYNCING) as pool:
+            list(pool.map(_sync_folder, folders))
+
     def delete(self, path: str) -> None:
         try:
             os.unlink(path)
@@ -213,6 +221,9 @@ class ArrowDisk:
         self.files.move(path, to)
 
     def sync(self, paths: Sequence[str]) -> None:
+        """They last already."""
+
+    def sync_names(self, path: str) -> None:
         """They last already."""
 
     def delete(self, path: str) -> None:

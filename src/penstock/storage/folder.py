@@ -172,6 +172,13 @@ class Folder:
             else:
                 disk.sync([f"{path}/{name}"])
 
+    def sync_names(self) -> None:
+        """Bring the names of all that is inside, at any depth, to the disk: of files that a process has put in place,
+        and was ended before it could see to that."""
+        with self._explained("sync the folder"):
+            disk, path = disk_of(self.path)
+            disk.sync_names(path)
+
     def delete(self, name: str) -> None:
         """Delete a file, or a folder with all that is inside; fine if it is gone."""
         with self._explained("delete the file", name):

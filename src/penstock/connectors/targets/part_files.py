@@ -119,6 +119,8 @@ class PartFolder(Target):
             for name in (file.name for receipt in receipts for file in receipt.files):
                 staging.move(name + _STAGED, folder, name)
             markers.put(batch)
+        else:
+            markers.secure()
         # What is left of this run, up to this batch, was staged by a replay: a copy of what is visible already.
         mine = f"-{writer(scratch).token}{self.parts.suffix}{_STAGED}"
         for name in staging.names():

@@ -189,6 +189,12 @@ class Markers:
             if int(name.removeprefix(self.prefix)) < batch:
                 self.folder.delete(name)
 
+    def secure(self) -> None:
+        """Make sure that what was marked lasts: whoever marked it may have been ended just then."""
+        if self.folder.lasting:
+            for name in self._names()[-1:]:
+                self.folder.sync(name)
+
     def _names(self) -> list[str]:
         return [name for name in self.folder.names() if name.startswith(self.prefix)]
 
