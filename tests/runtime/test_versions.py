@@ -351,3 +351,14 @@ def test_births_are_kept_through_any_number_of_versions() -> None:
     assert (three.parts["box counts"].birth, three.parts["box highest"].birth) == (1, 3)
     assert two.inherited_by(three).boxes == {"counts": 1}
     assert replace(three, number=3) == three
+
+
+def test_a_run_needs_no_key_until_a_plan_must_be_trusted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("PENSTOCK_KEY")
+    (tmp_path / "config").write_text("no folder")
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    job = run(opened(tmp_path, plan()), {5: plan(highest)})
+    assert job.version == 2
+    assert [version.plan for version in Shelf.of(job).versions.all()] == ["", ""]
+    with pytest.raises(WorldError, match="is missing"):
+        Shelf.of(job).versions.plan(1)

@@ -12,6 +12,7 @@ after the other, each for one batch at least.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import pickle
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -198,14 +199,19 @@ class Versions:
     def put(self, version: Version, plan: Plan | None = None) -> None:
         """Remember a version, and its plan if it can be pickled."""
         if plan is not None and self.dumps is not None:
-            content = self.dumps(plan)
-            name = f"{version.number:08d}-{digest(content)[:16]}{_PLAN}"
-            self.folder.write(name, content)
-            version = replace(version, plan=name, signature=sign(self._purpose(version.number), content))
+            # Without a key, only a batch that was begun with an earlier version, and not done, is refused later.
+            with contextlib.suppress(WorldError):
+                version = self._with_plan(version, self.dumps(plan))
         write_sealed(self.folder, f"{version.number:08d}{_SUFFIX}", asdict(version))
         for name in self._plans(version.number):
             if name != version.plan:
                 self.folder.delete(name)
+
+    def _with_plan(self, version: Version, content: bytes) -> Version:
+        signature = sign(self._purpose(version.number), content)
+        name = f"{version.number:08d}-{digest(content)[:16]}{_PLAN}"
+        self.folder.write(name, content)
+        return replace(version, plan=name, signature=signature)
 
     def begun(self, number: int, batch: int, at: int) -> None:
         """Remember when a version took effect."""
