@@ -39,11 +39,12 @@ def last_epoch(checkpoint: Folder) -> int:
     return 0
 
 
-def agree(job: Job) -> None:
-    """Make all pieces be of one batch, or refuse."""
+def agree(job: Job, *, always_synced: bool = False) -> None:
+    """Make all pieces be of one batch, or refuse. It helps to know that every run of the checkpoint has synced."""
     board, log = Board(job.board, job.epoch), SparkLog(job.spark)
     job.check_claim()
-    board.forget_unreadable_plans()
+    if always_synced:
+        board.forget_unreadable_plans()
     posted = board.batches()
     begun = max([*posted, *board.planned(), log.committed()], default=-1)
     whole, found = _last_whole(job, board, posted)

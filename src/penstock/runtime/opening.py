@@ -67,12 +67,15 @@ def open_job(
             "hash": hash_probe(),
         }
         if known is None:
-            known = {**identity, "run": uuid.uuid4().hex}
+            known = {**identity, "run": uuid.uuid4().hex, "synced": checkpoint.lasting}
             write_sealed(checkpoint, _IDENTITY, known)
         else:
             _check_identity(job, known, identity)
+        if known["synced"] and not checkpoint.lasting:
+            known = {**known, "synced": False}
+            write_sealed(checkpoint, _IDENTITY, known)
         job = _turn_to_version(job, Versions(checkpoint.child(_VERSIONS), known["run"], dumps), discard)
-        agree(job)
+        agree(job, always_synced=known["synced"])
         for output in plan.network.outputs:
             output.target.check(output.name, written_schema(output), job.scratch(output.name))
         lease.claim.check()

@@ -148,6 +148,9 @@ class Process:
         recipe = self.world.recipe
         settings = Settings(buckets=recipe.buckets, tasks=recipe.tasks, durability=self.world.durability)
         self.world.opening = self.number == 1
+        if self.world.durability == PROCESS and not Folder(CHECKPOINT).exists("network.json"):
+            # All of it is lost, which nobody has promised to prevent: this is another run, which delivers anew.
+            self.world.deliveries.clear()
         form = self.world.form_after(Board(Folder(CHECKPOINT).child("board")).newest())
         plan = self.world.plan(form)
         job = open_job(
