@@ -212,6 +212,8 @@ def run_case(seed: int) -> Outcome:
             wrong = None if fault in _REFUSING or world.may_refuse else f"refused: {error}"
         except Exception as error:
             wrong = f"{type(error).__name__}: {error}"
+            if fault == "careless" and isinstance(error, pa.ArrowInvalid | json.JSONDecodeError):
+                refused, wrong = wrong, None  # an output that was never synced, and that no reader takes for whole
     return Outcome(seed, fault, peace.engine, world.lives, refused, wrong)
 
 
