@@ -8,7 +8,7 @@ A box names those who do its work; each box has a room of its own, `penstock.box
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar
@@ -186,6 +186,18 @@ class Stateless(Box):
 
 
 @dataclass(frozen=True)
+class PaceUse:
+    """What a box does with marks of groups."""
+
+    on: str
+    """The attribute that they are of."""
+    groups: tuple[str, ...]
+    """The groups that it closes."""
+    paced: Callable[[Port, tuple[str, ...]], Stateful]
+    """The box, with the marks of groups as another input."""
+
+
+@dataclass(frozen=True)
 class Stateful(Box):
     """A box that keeps state, in the buckets of a stage."""
 
@@ -227,13 +239,9 @@ class Stateful(Box):
         return ()
 
     @property
-    def pace_by(self) -> tuple[str, tuple[str, ...]] | None:
-        """The time and the groups that it could close each by its own mark; None if it could not use such marks."""
+    def pace_use(self) -> PaceUse | None:
+        """How it could close each group by a mark of the group's own; None if it could not use such marks."""
         return None
-
-    def with_pace(self, marks: Port, groups: tuple[str, ...]) -> Stateful:
-        """The box, with the marks of groups as another input."""
-        raise NotImplementedError(f"a {self.kind} has no use for marks of groups")
 
     def order_before(self, slot: int, order: str) -> str:
         time = self.time_of(slot)

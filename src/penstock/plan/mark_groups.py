@@ -56,9 +56,9 @@ def _marks(source: Source) -> GroupMarks:
 
 def _paced(box: Stateful, carriers: Carriers) -> Stateful:
     """The box, with the marks of its groups as another input if they reach it."""
-    wanted = box.pace_by
-    path = None if wanted is None else path_to(box.inputs[0], *wanted)
-    return box if path is None else box.with_pace(path.lay(carriers, box.name), path.groups)
+    use = box.pace_use
+    path = None if use is None else path_to(box.inputs[0], use.on, use.groups)
+    return box if use is None or path is None else use.paced(path.lay(carriers, box.name), path.groups)
 
 
 def lost(box: Stateful) -> str | None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import pyarrow as pa
 
-from penstock.algebra.box import Marks, Port, Stateful
+from penstock.algebra.box import Marks, PaceUse, Port, Stateful
 from penstock.algebra.expressions.decomposition import Aggregation
 from penstock.algebra.hidden import SEQ, end_of
 from penstock.algebra.joint_punctuation import JointUse, joint_use
@@ -88,11 +88,11 @@ class Aggregate(Stateful):
         return isinstance(self.inputs[0].box, LowLevel)
 
     @property
-    def pace_by(self) -> tuple[str, tuple[str, ...]] | None:
+    def pace_use(self) -> PaceUse | None:
         # Groups that joint punctuation closes do not wait for the band: marks of groups would, behind a join.
-        return (self.on, self.by) if self.joint is None else None
+        return PaceUse(self.on, self.by, self._paced) if self.joint is None else None
 
-    def with_pace(self, marks: Port, groups: tuple[str, ...]) -> Stateful:
+    def _paced(self, marks: Port, groups: tuple[str, ...]) -> Stateful:
         inputs, windows = (*self.inputs, marks), Periodic(self.window)
         return GroupwiseAggregate(
             self.name, inputs, self.aggregation, self.outputs, self.on, windows, self.by, ByMark(groups)

@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from penstock.algebra.box import Stateful
+from penstock.algebra.box import PaceUse, Stateful
 from penstock.algebra.joint_punctuation import JointUse
 from penstock.boxes.aggregate.box import Aggregate
 
@@ -27,7 +27,7 @@ class BufferedAggregate(Aggregate):
         return None
 
     @property
-    def pace_by(self) -> tuple[str, tuple[str, ...]] | None:
+    def pace_use(self) -> PaceUse | None:
         return None
 
     def in_order(self) -> Stateful:

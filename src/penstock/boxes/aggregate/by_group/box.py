@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import pyarrow as pa
 
-from penstock.algebra.box import Marks, Port, Stateful
+from penstock.algebra.box import Marks, PaceUse, Port, Stateful
 from penstock.algebra.expressions.decomposition import Aggregation
 from penstock.algebra.expressions.expression import Expression
 from penstock.algebra.hidden import ENDED, SEQ, end_of
@@ -206,10 +206,10 @@ class GroupwiseAggregate(Stateful):
         return self.on
 
     @property
-    def pace_by(self) -> tuple[str, tuple[str, ...]] | None:
-        return (self.on, self.by) if self.by_mark else None
+    def pace_use(self) -> PaceUse | None:
+        return PaceUse(self.on, self.by, self._paced) if self.by_mark else None
 
-    def with_pace(self, marks: Port, groups: tuple[str, ...]) -> Stateful:
+    def _paced(self, marks: Port, groups: tuple[str, ...]) -> Stateful:
         return replace(self, inputs=(*self.inputs, marks), pace=ByMark(groups))
 
     def order_before(self, slot: int, order: str) -> str:
