@@ -19,10 +19,11 @@ import pytest
 import penstock.boxes
 from penstock.algebra.box import Box, Output, Stateful, Stateless
 from penstock.algebra.source import Source
+from penstock.boxes.on_arrival import OnArrival
 from penstock.language.box_list import boxes as all_cards
 
 ROOT = Path(__file__).resolve().parents[2]
-BASES = {Stateless, Stateful}
+BASES = {Stateless, Stateful, OnArrival}
 HEAVY = ("workers", "entry", "holder", "operator")
 """The modules of a room that nobody needs who only plans."""
 
