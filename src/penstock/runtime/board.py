@@ -44,6 +44,9 @@ class Issued:
     reached: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     """The largest value that each shard has delivered, by mark."""
 
+    def to_json(self) -> dict[str, Any]:
+        return {"stands": self.stands, "shards": self.shards, "reached": self.reached}
+
 
 @dataclass(frozen=True)
 class Need:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import dataclass, field, fields
 from typing import Any, Final
 
 from penstock.connectors.connector import Position
@@ -89,13 +89,30 @@ class Offset:
         >>> Offset({"in": InputAt({"at": 3})}, {"in": ("0",)}, 2).to_json()
         {'format': 1, 'inputs': {'in': {'position': {'at': 3}, 'ended': False}}, 'shards': {'in': ['0']}, 'tasks': 2}
         """
-        told: dict[str, Any] = {"format": FORMAT}
-        for each in fields(self):
-            value = getattr(self, each.name)
-            if each.name in _ALWAYS or value not in _NOTHING.get(each.name, ({}, (), None, 0, False)):
-                told[each.name] = value
-        document: dict[str, Any] = json.loads(json.dumps(told, default=asdict))
-        return document
+        told: dict[str, Any] = {
+            "inputs": {name: {"position": at.position, "ended": at.ended} for name, at in self.inputs.items()},
+            "shards": {name: list(shards) for name, shards in self.shards.items()},
+            "tasks": self.tasks,
+        }
+        others = {
+            "now": self.now,
+            "version": self.version if self.version != 1 else 0,
+            "issued": {name: issued.to_json() for name, issued in self.issued.items()},
+            "tables": dict(self.tables),
+            "requests": self.requests,
+            "beats": self.beats,
+            "gone": self.gone,
+            "size": None if self.size is None else {"rows": self.size.rows, "bytes": self.size.bytes},
+            "stated": self.stated,
+            "said": [list(each) for each in self.said],
+            "left": self.left,
+            "starts": self.starts,
+            "known": {
+                name: {shard: seen.to_json() for shard, seen in shards.items()} for name, shards in self.known.items()
+            },
+        }
+        began = {} if self.began is None else {"began": self.began}
+        return {"format": FORMAT, **told, **{name: value for name, value in others.items() if value}, **began}
 
     @staticmethod
     def from_json(document: Mapping[str, Any]) -> Offset:
@@ -115,10 +132,6 @@ class Offset:
                 },
             }
         )
-
-
-_ALWAYS: Final = ("inputs", "shards", "tasks")
-_NOTHING: Final[dict[str, tuple[Any, ...]]] = {"version": (1,), "began": (None,), "size": (None,)}
 
 
 def offset_text(offset: Offset) -> str:
