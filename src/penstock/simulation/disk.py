@@ -59,13 +59,13 @@ class SimulatedDisk:
     """What strikes before the operation of that number."""
 
     def make(self, path: str, *, lasting: bool) -> None:
-        missing = []
-        while path not in self.names_now:
-            missing.append(path)
-            path = path.rpartition("/")[0]
-        for folder in reversed(missing):
-            self._rename({folder: _FOLDER})
-            if lasting:
+        pieces = path.split("/")
+        folders = ["/".join(pieces[:length]) for length in range(2, len(pieces) + 1)]
+        for folder in folders:
+            if folder not in self.names_now:
+                self._rename({folder: _FOLDER})
+        if lasting:
+            for folder in folders:
                 self._sync_folder(folder.rpartition("/")[0])
 
     def names(self, path: str) -> list[str]:
@@ -82,7 +82,8 @@ class SimulatedDisk:
 
     def write(self, path: str, parts: Sequence[bytes | pa.Buffer], *, lasting: bool) -> None:
         folder = path.rpartition("/")[0]
-        self.make(folder, lasting=lasting)
+        if folder not in self.names_now:
+            self.make(folder, lasting=lasting)
         file, content = _File(), b"".join(bytes(memoryview(part)) for part in parts)
         unfinished = f"{folder}/.{self.operations}{UNFINISHED}"
         self._rename({unfinished: file})
@@ -95,7 +96,8 @@ class SimulatedDisk:
 
     def append(self, path: str, whole: int, text: bytes, *, lasting: bool) -> None:
         folder = path.rpartition("/")[0]
-        self.make(folder, lasting=lasting)
+        if folder not in self.names_now:
+            self.make(folder, lasting=lasting)
         fresh = path not in self.names_now
         if fresh:
             self._rename({path: _File()})
@@ -119,7 +121,7 @@ class SimulatedDisk:
             self._sync_folder(folder)
 
     def sync_names(self, path: str) -> None:
-        for folder in (path.rpartition("/")[0], *self._folders(path)):
+        for folder in self._folders(path):
             self._sync_folder(folder)
 
     def _folders(self, path: str) -> list[str]:

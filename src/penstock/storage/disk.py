@@ -69,7 +69,7 @@ class Disk(Protocol):
         """Bring files to the disk that were written without it, with their names; those that are gone are left out."""
 
     def sync_names(self, path: str) -> None:
-        """Bring the names of all that is below a folder to the disk, and its own."""
+        """Bring the names of all that is below a folder to the disk."""
 
     def delete(self, path: str) -> None:
         """Delete a file, or a folder with all that is inside; fine if it is gone."""
@@ -79,16 +79,12 @@ class LocalDisk:
     """Plain system calls and memory maps."""
 
     def make(self, path: str, *, lasting: bool) -> None:
-        if not lasting:
-            os.makedirs(path, exist_ok=True)
-            return
-        made = []
-        while not os.path.isdir(path):
-            made.append(path)
-            path = os.path.dirname(path)
-        for folder in reversed(made):
-            os.makedirs(folder, exist_ok=True)
-            _sync_folder(os.path.dirname(folder))
+        os.makedirs(path, exist_ok=True)
+        # Also those that were there: whoever made them may have been ended before their names were safe.
+        while lasting and (above := os.path.dirname(path)) != path:
+            with contextlib.suppress(PermissionError):  # a folder of others, which nobody has made just now
+                _sync_folder(above)
+            path = above
 
     def names(self, path: str) -> list[str]:
         try:
@@ -134,7 +130,8 @@ class LocalDisk:
 
     def append(self, path: str, whole: int, text: bytes, *, lasting: bool) -> None:
         folder = os.path.dirname(path)
-        self.make(folder, lasting=lasting)
+        if not os.path.isdir(folder):
+            self.make(folder, lasting=lasting)
         fresh = not os.path.exists(path)
         with open(path, "ab") as file:
             file.truncate(whole)
@@ -162,7 +159,7 @@ class LocalDisk:
             list(pool.map(_sync_folder, folders))
 
     def sync_names(self, path: str) -> None:
-        folders = [os.path.dirname(path), *(folder for folder, _, _ in os.walk(path))]
+        folders = [folder for folder, _, _ in os.walk(path)]
         with ThreadPoolExecutor(_SYNCING) as pool:
             list(pool.map(_sync_folder, folders))
 

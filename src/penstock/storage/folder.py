@@ -124,7 +124,8 @@ class Folder:
             disk, path = disk_of(self.path)
             waiting = _waiting.get() if self.lasting else None
             if waiting is not None:
-                disk.make(path, lasting=True)
+                if disk.facts(path) is None:
+                    disk.make(path, lasting=True)
                 waiting.append((disk, f"{path}/{name}"))
             disk.write(f"{path}/{name}", parts, lasting=self.lasting and waiting is None)
 

@@ -102,6 +102,8 @@ class DeltaTarget(Target):
         folder = self.folder.as_lasting_as(scratch)
         if not folder.exists(name) or folder.size(name) != content.size:
             folder.write(name, content)
+        elif folder.lasting:
+            folder.sync(name)  # whoever wrote it may have been ended before it was safe
         return name, content.size, stats
 
     def commit(self, batch: int, receipts: Sequence[Receipt], scratch: Folder) -> None:
