@@ -196,6 +196,7 @@ class Planner:
             return Record()
         record = self._board.at(newest)
         if record.digest != wanted:
+            self._job.check_claim()  # whoever has taken the checkpoint since has gone on
             raise WorldError(
                 f"the board's last record, of batch {newest}, belongs to another offset than the next one starts from",
                 network=self._job.plan.network.name,
