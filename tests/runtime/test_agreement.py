@@ -18,6 +18,7 @@ from penstock.errors import WorldError
 from penstock.plan.compile import compile_network
 from penstock.runtime.board import Board
 from penstock.runtime.local import LocalExecutor
+from penstock.runtime.offsets import intake_offset
 from penstock.runtime.opening import open_job
 from penstock.runtime.settings import Settings
 from penstock.runtime.spark_log import SparkLog, hadoop_checksum
@@ -228,6 +229,30 @@ def test_an_offset_of_a_batch_that_never_showed_is_planned_anew_if_it_is_damaged
     flip(spark / "offsets" / "3")
     log.follow(board)
     assert (log.planned(), log.offset(3)) == (2, None)
+
+
+def test_an_offset_without_a_checksum_names_no_version(logs: tuple[Path, SparkLog, Board]) -> None:
+    spark, log, _ = logs
+    text = offset(3).replace('"now"', '"version": 7, "shards": {}, "tasks": 1, "now"')
+    (spark / "offsets" / "3").write_text(text)
+    (spark / "offsets" / ".3.crc").write_bytes(hadoop_checksum(text.encode()))
+    assert log.versions() == {7}
+    (spark / "offsets" / ".3.crc").unlink()
+    assert log.versions() == set()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"inputs": {"in": {"position": {}, "Ended": false}}, "shards": {}, "tasks": 1}',
+        '{"inputs": [], "shards": {}, "tasks": 1}',
+        '{"inputs": {}, "tasks": 1}',
+        '{"inputs": {}, "shards": {}, "tasks": 1, "said": [["open"]]}',
+    ],
+)
+def test_an_offset_of_another_form_is_damaged(text: str) -> None:
+    with pytest.raises(WorldError, match="an offset is damaged"):
+        intake_offset(text)
 
 
 def test_an_offset_of_a_batch_that_may_have_shown_is_what_the_board_says(logs: tuple[Path, SparkLog, Board]) -> None:

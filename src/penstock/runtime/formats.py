@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import contextlib
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from penstock.errors import WorldError
+from penstock.storage.sealed import RESTORE
 
 
 def refuse_newer(what: str, document: Mapping[str, Any], known: int) -> None:
@@ -17,3 +19,14 @@ def refuse_newer(what: str, document: Mapping[str, Any], known: int) -> None:
             found=f"format {document['format']}",
             hint="run the network with the newer version",
         )
+
+
+@contextlib.contextmanager
+def refusing_other_forms(what: str) -> Iterator[None]:
+    """Refuse a document that lacks what it should say, or says it otherwise than anybody has written it."""
+    try:
+        yield
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise WorldError(
+            f"{what} is damaged", expected="what Penstock wrote", found=f"{type(error).__name__}: {error}", hint=RESTORE
+        ) from error

@@ -17,7 +17,7 @@ from penstock.connectors.connector import Position
 from penstock.errors import WorldError
 from penstock.progress.extremes import Extremes
 from penstock.runtime.board import Issued
-from penstock.runtime.formats import refuse_newer
+from penstock.runtime.formats import refuse_newer, refusing_other_forms
 from penstock.storage.sealed import RESTORE
 
 FORMAT: Final = 1
@@ -118,20 +118,21 @@ class Offset:
     def from_json(document: Mapping[str, Any]) -> Offset:
         refuse_newer("an offset", document, FORMAT)
         told = {each.name: document[each.name] for each in fields(Offset) if each.name in document}
-        return Offset(
-            **{
-                **told,
-                "inputs": {name: InputAt(**at) for name, at in document["inputs"].items()},
-                "shards": {name: tuple(shards) for name, shards in document["shards"].items()},
-                "issued": {name: Issued(**issued) for name, issued in document.get("issued", {}).items()},
-                "size": Size(**document["size"]) if document.get("size") else None,
-                "said": tuple((kind, name, shard, marks) for kind, name, shard, marks in document.get("said", ())),
-                "known": {
-                    name: {shard: Extremes.from_json(seen) for shard, seen in shards.items()}
-                    for name, shards in document.get("known", {}).items()
-                },
-            }
-        )
+        with refusing_other_forms("an offset"):
+            return Offset(
+                **{
+                    **told,
+                    "inputs": {name: InputAt(**at) for name, at in document["inputs"].items()},
+                    "shards": {name: tuple(shards) for name, shards in document["shards"].items()},
+                    "issued": {name: Issued(**issued) for name, issued in document.get("issued", {}).items()},
+                    "size": Size(**document["size"]) if document.get("size") else None,
+                    "said": tuple((kind, name, shard, marks) for kind, name, shard, marks in document.get("said", ())),
+                    "known": {
+                        name: {shard: Extremes.from_json(seen) for shard, seen in shards.items()}
+                        for name, shards in document.get("known", {}).items()
+                    },
+                }
+            )
 
 
 def offset_text(offset: Offset) -> str:

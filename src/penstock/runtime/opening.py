@@ -116,12 +116,11 @@ def _turn_to_version(job: Job, versions: Versions, discard: Iterable[str]) -> Jo
 def _last_named(job: Job) -> int:
     """The newest version that any offset names; 0 if there is none."""
     board, log = Board(job.board), SparkLog(job.spark)
-    found = [0]
-    for tell, batches in ((board.offset, {*board.batches(), *board.planned()}), (log.offset, {log.planned()} - {-1})):
-        for batch in batches:
-            with contextlib.suppress(WorldError):
-                if (text := tell(batch)) is not None:
-                    found.append(intake_offset(text).version)
+    found = {0} | log.versions()
+    for batch in {*board.batches(), *board.planned()}:
+        with contextlib.suppress(WorldError):
+            if (text := board.offset(batch)) is not None:
+                found.add(intake_offset(text).version)
     return max(found)
 
 

@@ -47,8 +47,10 @@ class SparkLog:
         return max(self._batches(_OFFSETS), default=-1)
 
     def versions(self) -> set[int]:
-        """The versions of the network that are named by batches which Spark does not know to be done."""
-        texts = [self.offset(batch) for batch in self._batches(_OFFSETS) if batch > self.committed()]
+        """The versions of the network that the newest batch names, and all that Spark does not know to be done."""
+        first = min(self.committed() + 1, self.planned())
+        begun = [batch for batch in self._batches(_OFFSETS) if batch >= first and self._is_vouched_for(batch)]
+        texts = [self.offset(batch) for batch in begun]
         return {intake_offset(text).version for text in texts if text is not None}
 
     def follow(self, board: Board) -> None:
