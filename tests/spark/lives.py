@@ -11,7 +11,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -118,6 +118,23 @@ class Life:
         text = self.log.read_text(errors="replace")
         assert code == 0, text
         return json.loads(next(line for line in text.splitlines() if line.startswith("TOLD ")).removeprefix("TOLD "))
+
+
+@dataclass(frozen=True)
+class Calm:
+    """A run that nobody has disturbed: its input, where it wrote, and what it told."""
+
+    tuples: pa.Table
+    data: Path
+    out: Path
+    told: dict[str, Any]
+
+    @staticmethod
+    def of(place: Path, files: int, begin: Callable[[Path, Path], Life]) -> Calm:
+        """What comes of a life that begins with a folder of input, at a place of its own."""
+        tuples = write_input(place / "data", files)
+        told = begin(place / "data", place).finish()
+        return Calm(tuples, place / "data", place / "out", told)
 
 
 def rows_of(out: Path, name: str) -> Counter[tuple[Any, ...]]:

@@ -6,14 +6,13 @@ import os
 import random
 import time
 from collections import Counter
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import duckdb
 import pyarrow as pa
 import pytest
-from tests.spark.lives import PER_FILE, Life, account_of, rows_of, write_input
+from tests.spark.lives import PER_FILE, Calm, Life, account_of, rows_of
 
 APP = Path(__file__).with_name("change_network.py")
 KILLS = int(os.environ.get("PENSTOCK_CHANGE_KILLS", "1"))
@@ -26,22 +25,10 @@ STAYING = ("flows", "pairs")
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800), pytest.mark.xdist_group("changes")]
 
 
-@dataclass(frozen=True)
-class Calm:
-    """A run of the network that never changes."""
-
-    tuples: pa.Table
-    data: Path
-    out: Path
-    told: dict[str, Any]
-
-
 @pytest.fixture(scope="module")
 def calm(tmp_path_factory: pytest.TempPathFactory) -> Calm:
-    place = tmp_path_factory.mktemp("calm")
-    tuples = write_input(place / "data", FILES)
-    told = _begin(place / "data", place, "never").finish()
-    return Calm(tuples, place / "data", place / "out", told)
+    """A run of the network that never changes."""
+    return Calm.of(tmp_path_factory.mktemp("calm"), FILES, lambda data, place: _begin(data, place, "never"))
 
 
 def _begin(data: Path, place: Path, every: str, way: str = "auto", log: str = "log") -> Life:

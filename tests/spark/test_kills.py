@@ -7,11 +7,9 @@ import random
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-import pyarrow as pa
 import pytest
-from tests.spark.lives import BROKEN, OUTPUTS, Life, account_of, check_outputs, write_input
+from tests.spark.lives import BROKEN, OUTPUTS, Calm, Life, account_of, check_outputs
 
 KILLS = int(os.environ.get("PENSTOCK_KILLS", "3"))
 """How many; a run is killed ten times at most."""
@@ -91,26 +89,17 @@ def _kill_at(life: Life, watched: Watched, moment: str, batches: int, delay: flo
         life.kill(groups)
 
 
-@dataclass(frozen=True)
-class Calm:
-    """A run that nobody has disturbed: its input, where it wrote, and what it told."""
-
-    tuples: pa.Table
-    data: Path
-    out: Path
-    told: dict[str, Any]
-
-
 @pytest.fixture(scope="module")
 def calm(tmp_path_factory: pytest.TempPathFactory) -> Calm:
-    place = tmp_path_factory.mktemp("calm")
-    tuples = write_input(place / "data", FILES)
-    told = Life.begin((place / "data", place / "run", place / "out"), place / "log", "exchange").finish()
-    assert told["batch"] >= FILES - 6
-    assert told["refused"] == [BROKEN]
-    assert len(told["late"]) >= FILES // 4
-    check_outputs(tuples, told["late"], place / "out")
-    return Calm(tuples, place / "data", place / "out", told)
+    def begin(data: Path, place: Path) -> Life:
+        return Life.begin((data, place / "run", place / "out"), place / "log", "exchange")
+
+    found = Calm.of(tmp_path_factory.mktemp("calm"), FILES, begin)
+    assert found.told["batch"] >= FILES - 6
+    assert found.told["refused"] == [BROKEN]
+    assert len(found.told["late"]) >= FILES // 4
+    check_outputs(found.tuples, found.told["late"], found.out)
+    return found
 
 
 @pytest.mark.slow
