@@ -123,10 +123,11 @@ class Discovery:
         return growing and path not in self._taken
 
     def _take(self, new: Sequence[Listed], entry: dict[str, list[Any]]) -> None:
-        if not new:
-            return
-        with ThreadPoolExecutor(min(len(new), _READERS)) as pool:
-            looked = list(pool.map(self._look_into, new))
+        if len(new) < 2:
+            looked = [self._look_into(file) for file in new]
+        else:
+            with ThreadPoolExecutor(min(len(new), _READERS)) as pool:
+                looked = list(pool.map(self._look_into, new))
         entry["files"] += [one for one in looked if one is not None]
 
     def _look_into(self, file: Listed) -> dict[str, Any] | None:
@@ -260,7 +261,7 @@ class Discovery:
 
 def _archive(path: str, homes: set[str]) -> bool:
     """Whether a file is a log that was compressed after it had been rotated: it has been read by then."""
-    if compression_of(path) is None:
+    if not homes or compression_of(path) is None:
         return False
     folder, _, name = path.rpartition("/")
     beside = (home.rpartition("/") for home in homes)

@@ -131,6 +131,7 @@ class FilesFeed(Feed):
     def advance(self, position: Position, limit: Limit) -> Advance:
         self._check(position)
         at, place, train = position["seq"], position.get("place", 0), _Train(limit)
+        looked = False
         while True:
             while at < len(self.parts):
                 stop = self._take_of(self.parts[at], place, train)
@@ -138,8 +139,11 @@ class FilesFeed(Feed):
                     return self._advance(at, stop, train)
                 at, place = at + 1, 0
             if self.connector.follow:
-                if not self.take():
+                # One look is enough: what comes while it is taken is for the next train. But where files are read on, a
+                # first look may only find where they have been moved to.
+                if looked or not self.take():
                     return self._advance(at, 0, train)
+                looked = self.connector.grow is not True
             elif not self._grown_meanwhile(position):
                 return self._advance(at, 0, train, ended=True)
 
