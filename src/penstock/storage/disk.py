@@ -154,14 +154,12 @@ class LocalDisk:
             _sync_file(files[0])
             _sync_folder(folders[0])
             return
-        with ThreadPoolExecutor(_SYNCING) as pool:
-            list(pool.map(_sync_file, files))
-            list(pool.map(_sync_folder, folders))
+        list(_syncing().map(_sync_file, files))
+        list(_syncing().map(_sync_folder, folders))
 
     def sync_names(self, path: str) -> None:
         folders = [folder for folder, _, _ in os.walk(path)]
-        with ThreadPoolExecutor(_SYNCING) as pool:
-            list(pool.map(_sync_folder, folders))
+        list(_syncing().map(_sync_folder, folders))
 
     def delete(self, path: str) -> None:
         try:
@@ -235,6 +233,16 @@ _SYNCING: Final = 8
 """Files that are synced at a time."""
 LOCAL: Final = LocalDisk()
 _mounted: dict[str, Disk] = {}
+
+
+@functools.cache
+def _syncing() -> ThreadPoolExecutor:
+    """Those who wait for the disk. Every batch needs them: to start them takes longer than to sync a file."""
+    return ThreadPoolExecutor(_SYNCING, "penstock-sync")
+
+
+# A forked process has none of its parent's threads.
+os.register_at_fork(after_in_child=_syncing.cache_clear)
 
 
 def mount(scheme: str, disk: Disk) -> None:
