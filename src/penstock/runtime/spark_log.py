@@ -2,8 +2,8 @@
 done.
 
 Spark writes them without syncing them, so a power cut may leave them empty, cut short or gone; on a local disk a
-checksum lies beside each of them. Nothing depends on them
-alone: the board knows how every batch was planned. Before a query starts they are made to say what the board says.
+checksum lies beside each of them, unless the session is our own. Nothing depends on them alone: the board knows how
+every batch was planned. Before a query starts they are made to say what the board says.
 """
 
 from __future__ import annotations

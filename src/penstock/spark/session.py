@@ -101,7 +101,18 @@ def _embedded_session(master: str | None) -> SparkSession:
     if (gateway := SparkContext._gateway) is not None:
         gateway.penstock_sockets = sockets  # as long as the JVM lives
     session.sparkContext.setLogLevel("OFF")
+    _write_no_checksums(session)
     return session
+
+
+def _write_no_checksums(session: SparkSession) -> None:
+    """Let Hadoop write Spark's logs on a local disk without a checksum file beside each of them.
+
+    For every file that it writes there Hadoop starts a process to set its permissions, which takes as long as a stage.
+    Nothing trusts those logs: the board knows, with checksums of its own, how every batch was planned.
+    """
+    jvm, settings = session.sparkContext._jvm, session.sparkContext._jsc.hadoopConfiguration()
+    jvm.org.apache.hadoop.fs.FileSystem.getLocal(settings).setWriteChecksum(False)
 
 
 def _private_sockets() -> TemporaryFolder | None:
