@@ -16,6 +16,7 @@ from penstock.runtime.board import KEEP_RECORDS, Board, Issued, Need, Record
 from penstock.runtime.refusals import Refusal, Refusals
 from penstock.runtime.traces import Hop, Trace
 from penstock.runtime.work import BoxWork, InputCount
+from penstock.storage.disk import finish_forgetting
 from penstock.storage.folder import Folder
 
 
@@ -69,6 +70,7 @@ def test_the_latest_record_is_that_of_the_newest_batch(board: Board) -> None:
 def test_only_the_last_records_are_kept(board: Board, tmp_path: Path) -> None:
     for batch in range(KEEP_RECORDS + 5):
         board.post(Record(batch))
+    finish_forgetting()
     assert len(list((tmp_path / "board").iterdir())) == KEEP_RECORDS
     assert board.newest() == KEEP_RECORDS + 4
 

@@ -9,6 +9,7 @@ import pytest
 
 from penstock.algebra.ticks import BEGINNING
 from penstock.errors import WorldError
+from penstock.storage.disk import finish_forgetting
 from penstock.storage.folder import Folder
 from penstock.storage.state import SNAPSHOT_FILES, State
 
@@ -27,6 +28,7 @@ def values(state: State, slot: int, part: str = "partial") -> list[list[int]]:
 
 
 def versions(folder: Folder) -> list[int]:
+    finish_forgetting()
     return sorted(int(name.split(".")[0]) for name in folder.names())
 
 

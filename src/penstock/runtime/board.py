@@ -198,9 +198,9 @@ class Board:
     def post(self, record: Record) -> None:
         write_sealed(self._folder, self._name(record.batch, _SUFFIX), record.to_json())
         for suffix in (_SUFFIX, _OFFSET):
-            for batch, names in self._files(suffix).items():
-                if batch <= record.batch - KEEP_RECORDS:
-                    self._delete(names)
+            kept = self._files(suffix).items()
+            old = [name for batch, names in kept if batch <= record.batch - KEEP_RECORDS for name in names]
+            self._folder.forget(old)
 
     def post_offset(self, batch: int, offset: str) -> None:
         """Say how a batch was planned, before it shows anywhere."""
@@ -253,7 +253,15 @@ class Board:
 
     def recent(self) -> list[Record]:
         """The records that are kept, oldest first."""
-        return [self.at(batch) for batch in self.batches()[-KEEP_RECORDS:]]
+        found = []
+        for batch in self.batches():
+            try:
+                found.append(self.at(batch))
+            except WorldError:
+                if batch in self.batches():
+                    raise
+                # The run has gone on since, perhaps in another process, and has forgotten it.
+        return found
 
     def newest(self) -> int:
         """The last batch that was posted; -1 before the first."""
@@ -261,11 +269,11 @@ class Board:
 
     def batches(self) -> list[int]:
         """The batches of which there are records, oldest first."""
-        return sorted(self._files(_SUFFIX))
+        return self._kept(self._files(_SUFFIX))
 
     def planned(self) -> list[int]:
         """The batches that are known to have been planned, but have no record."""
-        return sorted(self._files(_OFFSET).keys() - self._files(_SUFFIX).keys())
+        return self._kept(self._files(_OFFSET).keys() - self._files(_SUFFIX).keys())
 
     def forget_unreadable_plans(self) -> None:
         """Take back what was said of batches without a record, where it cannot be read.
@@ -284,6 +292,11 @@ class Board:
         """How a batch was said to be planned before it showed anywhere."""
         names = self._files(_OFFSET).get(batch)
         return str(read_sealed(self._folder, names[-1])["offset"]) if names else None
+
+    def _kept(self, batches: Iterable[int]) -> list[int]:
+        """Without those that are about to be forgotten, of which files may be left."""
+        oldest = self.newest() - KEEP_RECORDS
+        return sorted(batch for batch in batches if batch > oldest)
 
     def _name(self, batch: int, suffix: str) -> str:
         return f"{batch:08d}-{self._epoch:06d}{suffix}"

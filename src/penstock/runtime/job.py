@@ -16,6 +16,7 @@ from penstock.connectors.targets.target import Receipt
 from penstock.errors import PenstockError
 from penstock.plan.plan import Plan
 from penstock.runtime.settings import Settings
+from penstock.storage.disk import finish_forgetting
 from penstock.storage.folder import Folder
 from penstock.storage.lease import Claim, Lease
 
@@ -79,6 +80,7 @@ class Job:
 
     def release(self) -> None:
         """The run is over: others may have the checkpoint."""
+        finish_forgetting()
         if self.lease is not None:
             self.lease.release()
 

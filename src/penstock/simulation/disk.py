@@ -133,6 +133,11 @@ class SimulatedDisk:
         for name in sorted(gone, reverse=True):
             self._rename({name: None})
 
+    def forget(self, paths: Sequence[str]) -> None:
+        for path in paths:
+            if self.random.random() < 0.8:  # a process may be ended before it comes to that
+                self.delete(path)
+
     def power_cut(self) -> None:
         """Forget what chance takes of all that was not synced."""
         random = self.random

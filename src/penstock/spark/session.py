@@ -13,7 +13,7 @@ import sys
 import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from pyarrow import supported_memory_backends
 from pyspark import SparkConf, SparkContext
@@ -111,8 +111,9 @@ def _write_no_checksums(session: SparkSession) -> None:
     For every file that it writes there Hadoop starts a process to set its permissions, which takes as long as a stage.
     Nothing trusts those logs: the board knows, with checksums of its own, how every batch was planned.
     """
-    jvm, settings = session.sparkContext._jvm, session.sparkContext._jsc.hadoopConfiguration()
-    jvm.org.apache.hadoop.fs.FileSystem.getLocal(settings).setWriteChecksum(False)
+    java: Any = session.sparkContext._jvm
+    settings = session.sparkContext._jsc.hadoopConfiguration()
+    java.org.apache.hadoop.fs.FileSystem.getLocal(settings).setWriteChecksum(False)
 
 
 def _private_sockets() -> TemporaryFolder | None:

@@ -74,6 +74,9 @@ class Disk(Protocol):
     def delete(self, path: str) -> None:
         """Delete a file, or a folder with all that is inside; fine if it is gone."""
 
+    def forget(self, paths: Sequence[str]) -> None:
+        """Delete files that nobody needs, at some time; they may still be there for a while, or stay."""
+
 
 class LocalDisk:
     """Plain system calls and memory maps."""
@@ -172,6 +175,9 @@ class LocalDisk:
             with contextlib.suppress(FileNotFoundError):
                 shutil.rmtree(path)
 
+    def forget(self, paths: Sequence[str]) -> None:
+        _forgetting().submit(_forget, tuple(paths))
+
 
 class ArrowDisk:
     """Any file system that `pyarrow.fs` reaches. What it has taken lasts, as far as it can say."""
@@ -228,6 +234,10 @@ class ArrowDisk:
         elif kind != pafs.FileType.NotFound:
             self.files.delete_file(path)
 
+    def forget(self, paths: Sequence[str]) -> None:
+        for path in paths:
+            self.delete(path)
+
 
 _SYNCING: Final = 8
 """Files that are synced at a time."""
@@ -241,8 +251,21 @@ def _syncing() -> ThreadPoolExecutor:
     return ThreadPoolExecutor(_SYNCING, "penstock-sync")
 
 
+@functools.cache
+def _forgetting() -> ThreadPoolExecutor:
+    """Who deletes what nobody needs: a disk that is busy syncing lets that wait, and a batch need not."""
+    return ThreadPoolExecutor(1, "penstock-forget")
+
+
+def finish_forgetting() -> None:
+    """Wait until what this process wants to be forgotten is gone from local disks."""
+    if _forgetting.cache_info().currsize:
+        _forgetting().submit(int).result()
+
+
 # A forked process has none of its parent's threads.
 os.register_at_fork(after_in_child=_syncing.cache_clear)
+os.register_at_fork(after_in_child=_forgetting.cache_clear)
 
 
 def mount(scheme: str, disk: Disk) -> None:
@@ -268,6 +291,12 @@ def unfinished_name(path: str) -> str:
     """
     folder, _, name = path.rpartition("/")
     return f"{folder}/.{name}.{uuid.uuid4().hex}{UNFINISHED}"
+
+
+def _forget(paths: Sequence[str]) -> None:
+    for path in paths:
+        with contextlib.suppress(OSError):  # who cannot delete it now leaves it to the next one
+            os.unlink(path)
 
 
 def _sync_file(path: str) -> None:

@@ -11,7 +11,7 @@ import contextlib
 import errno
 import os
 import urllib.parse
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from typing import Final
@@ -185,6 +185,13 @@ class Folder:
         with self._explained("delete the file", name):
             disk, path = disk_of(self.path)
             disk.delete(f"{path}/{name}")
+
+    def forget(self, names: Sequence[str]) -> None:
+        """Delete files that nobody needs any more, without waiting for it: they may be there for a while yet."""
+        if names:
+            with self._explained("delete the file", names[0]):
+                disk, path = disk_of(self.path)
+                disk.forget([f"{path}/{name}" for name in names])
 
     def delete_all(self) -> None:
         """Delete the folder with all that is inside; fine if it is gone."""

@@ -211,9 +211,8 @@ class State:
         # Spark may run this batch again until it has committed it, and a damaged version sends a run back to the one
         # before. What is newer belongs to others: this may be an attempt that everybody has stopped waiting for.
         keep = self._referred().union(*self._earlier.values())
-        for version in stored_versions(self._folder):
-            if version < self._batch and version not in keep:
-                self._folder.delete(_file(version))
+        stored = stored_versions(self._folder)
+        self._folder.forget([_file(version) for version in stored if version < self._batch and version not in keep])
 
     def _path(self, version: int) -> str:
         return f"{self._folder.path}/{_file(version)}"
