@@ -13,7 +13,7 @@ Marks are values: nobody changes them. Only this module knows how they are writt
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
 from penstock.algebra.ticks import BEGINNING, END
@@ -97,15 +97,15 @@ class Marks:
     @property
     def alone(self) -> Marks:
         """Without joint ones."""
-        return replace(self, joint=NO_PAIRS) if any(self.joint) else self
+        return self.with_joint(NO_PAIRS) if any(self.joint) else self
 
     def unknown(self) -> Marks:
         """The same marks, of a stream of which nothing is known yet."""
-        return replace(self.each(lambda _: BEGINNING), ended=False)
+        return self.each(lambda _: BEGINNING).with_ended(False)
 
     def at_end(self) -> Marks:
         """The same marks, of a stream that has ended."""
-        return replace(self.each(lambda _: END), ended=True)
+        return self.each(lambda _: END).with_ended(True)
 
     def each(self, change: Callable[[int], int]) -> Marks:
         """With other ticks.
@@ -129,13 +129,13 @@ class Marks:
         return Marks.made([*self._items(), (Mark(mark) if isinstance(mark, str) else mark, tick)], ended=self.ended)
 
     def with_rising(self, ticks: Ticks) -> Marks:
-        return replace(self, rising={**self.rising, **ticks})
+        return Marks({**self.rising, **ticks}, self.falling, self.joint, self.ended)
 
     def with_joint(self, joint: tuple[Ticks, Ticks]) -> Marks:
-        return replace(self, joint=joint)
+        return Marks(self.rising, self.falling, joint, self.ended)
 
     def with_ended(self, ended: bool) -> Marks:
-        return self if self.ended == ended else replace(self, ended=ended)
+        return self if self.ended == ended else Marks(self.rising, self.falling, self.joint, ended)
 
     def to_json(self) -> dict[str, Any]:
         """A JSON document; what says nothing is left out.

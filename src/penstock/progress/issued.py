@@ -23,6 +23,14 @@ class Issued:
     reached: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     """The largest value that each shard has delivered, in ticks that grow, by attribute."""
 
+    def before(self, shard: str) -> Marks:
+        """What a shard had stated.
+
+        One that has just appeared, or comes back after it was closed, starts where its input stands: windows below have
+        left, and what would belong there is late.
+        """
+        return self.shards.get(shard, self.stands)
+
     def to_json(self) -> dict[str, Any]:
         return {
             "stands": self.stands.to_json(),

@@ -187,13 +187,12 @@ class Intake:
         return tuples.append_column(SEQ, pa.array(np.arange(seq, seq + tuples.num_rows, dtype=np.int64)))
 
     def _stated_by(self, source: Source, shard: str) -> Marks:
-        """What a shard had stated before this batch. One that has just appeared, or comes back after it was closed,
-        starts where its input stands: windows below have left, and what would belong there is late."""
+        """What a shard had stated before this batch; one that was not open states it with this batch."""
         known = self._issued.get(source.name, Issued())
+        before = known.before(shard)
         if shard not in known.shards:
-            self.state(source, shard, known.stands)
-            return known.stands
-        return known.shards[shard]
+            self.state(source, shard, before)
+        return before
 
     def rows(self, *, tell: bool) -> Iterator[Row]:
         """What leaves the task, for the stages and for the outlet; `tell` them what the offset says, too."""
