@@ -15,6 +15,7 @@ import pyarrow as pa
 
 import penstock as pk
 from penstock.algebra.hidden import ARRIVED
+from penstock.algebra.marks import Marks
 from penstock.algebra.ticks import BEGINNING, END
 from penstock.boxes.aggregate.box import Aggregate
 from penstock.boxes.aggregate.entry import SubAggregateOp
@@ -141,25 +142,25 @@ def drive(load: Load, table: int, **flush: Any) -> Flushed:
         began = time.process_time()
         holder = LowLevelOp(low, slots)
         _send(low, holder, [packets])
-        departing = [tuples for _, tuples in holder.punctuate([{"ts": mark}], now=0)]
+        departing = [tuples for _, tuples in holder.punctuate([Marks({"ts": mark})], now=0)]
         for tuples in departing:
             _handed_over(tuples)
         between = time.process_time()
         merging = AggregateOp(high, behind)
         _send(high, merging, departing)
-        stated = holder.output_marks([{"ts": mark}])
+        stated = holder.output_marks([Marks({"ts": mark})])
         results = [tuples for _, tuples in merging.punctuate([stated], now=0)]
         costs.append((between - began, time.process_time() - began))
         _count(load, results, counts)
         if number * load.train >= load.window:
             burst = max(burst, sum(tuples.num_rows for tuples in departing))
-        reached = stated["ts"] // load.window
+        reached = stated.of("ts") // load.window
         if reached > done:
             delay, done = max(delay, (mark - (done + 1) * load.window) / load.window), reached
     gc.enable()
     rest, merging = LowLevelOp(low, slots), AggregateOp(high, behind)
-    _send(high, merging, [tuples for _, tuples in rest.punctuate([{"ts": END}], now=0)])
-    _count(load, [tuples for _, tuples in merging.punctuate([{"ts": END}], now=0)], counts)
+    _send(high, merging, [tuples for _, tuples in rest.punctuate([Marks({"ts": END})], now=0)])
+    _count(load, [tuples for _, tuples in merging.punctuate([Marks({"ts": END})], now=0)], counts)
     typical = np.median(np.array(costs).reshape(load.windows, -1, 2)[1:], axis=0)
     return Flushed(typical[:, 0].tolist(), typical[:, 1].tolist(), burst, delay, int((counts != load.counts()).sum()))
 

@@ -8,8 +8,7 @@ import pyarrow as pa
 import pytest
 
 import penstock as pk
-from penstock.algebra.hidden import ARRIVED, ENDED, SEQ, carried, end_of, has_ended, in_order
-from penstock.algebra.ticks import BEGINNING, END
+from penstock.algebra.hidden import ARRIVED, SEQ, carried, in_order
 
 
 def test_tuples_are_ordered_by_arrival_number_and_then_by_content() -> None:
@@ -24,13 +23,6 @@ def test_the_order_does_not_depend_on_how_tuples_lay() -> None:
 
 def test_no_tuples_are_in_order() -> None:
     assert in_order(pa.table({"k": pa.array([], pa.string()), SEQ: pa.array([], pa.int64())})).num_rows == 0
-
-
-def test_what_is_made_of_several_streams_ends_with_the_last_of_them() -> None:
-    ended, going = {ENDED: END}, {ENDED: BEGINNING}
-    assert has_ended(end_of([ended, ended]))
-    assert not has_ended(end_of([ended, going]))
-    assert not has_ended({})
 
 
 def test_only_the_hidden_columns_that_are_there_are_carried() -> None:

@@ -20,7 +20,7 @@ def test_heartbeats_of_the_silent_link_come_as_often_as_they_should() -> None:
     marks: list[int] = []
 
     def note(record: Record) -> None:
-        marks.append((record.marks["control"]["ts"] - EPOCH_US) // 1_000_000)
+        marks.append((record.marks["control"].of("ts") - EPOCH_US) // 1_000_000)
 
     net.run("local", on_batch=note)
     assert marks[:8] == [1, 1, 1, 4, 4, 4, 7, 7]

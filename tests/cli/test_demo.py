@@ -15,6 +15,7 @@ import pyarrow as pa
 import pytest
 from rich.console import Console, RenderableType
 
+from penstock.algebra.marks import Marks
 from penstock.algebra.ticks import END
 from penstock.boxes.aggregate.box import Aggregate
 from penstock.cli.accounts import Account, accounts, balanced, of_windows, statement
@@ -47,7 +48,7 @@ def record() -> Record:
     return Record(
         batch=11,
         shards={name: {"0": Extremes(largest=tick)} for name, tick in largest.items()},
-        marks={name: {"ts": tick} for name, tick in marks.items()},
+        marks={name: Marks({"ts": tick}) for name, tick in marks.items()},
         inputs={
             "control": InputCount(read=14, taken=14),
             "main1": InputCount(read=10_000, taken=9_990, late=7, refused=3),
@@ -67,7 +68,7 @@ def ended() -> Record:
     return replace(
         before,
         shards={name: {"0": Extremes(ended=True)} for name in before.shards},
-        marks={name: {"ts": END} for name in before.marks},
+        marks={name: Marks({"ts": END}) for name in before.marks},
         boxes={**before.boxes, "count": BoxWork(tuples_in=16_804, tuples_out=3, released=16_804)},
     )
 

@@ -6,6 +6,7 @@ from tests.golden.conftest import Runner
 from tests.golden.tables import rows, same
 
 import penstock as pk
+from penstock.algebra.marks import Marks
 from penstock.boxes.assume.verb import assume
 from penstock.runtime.board import Record
 
@@ -23,7 +24,7 @@ def test_figure_8(run: Runner) -> None:
     stream = net.source("in", pk.memory(elements, schema={"ts": "int64", "A": "int64"}, train=5))
     stream.bsort(on="A", slack=2, name="sorted").output("out")
     held: list[int] = []
-    punctuated: list[dict[str, int]] = []
+    punctuated: list[Marks] = []
 
     def watch(record: Record) -> None:
         held.append(record.boxes["sorted"].held_rows)
@@ -33,7 +34,7 @@ def test_figure_8(run: Runner) -> None:
     assert result["out"]["A"].to_pylist() == [1, 1, 2, 3, 4, 3, 4, 4, 4, 8]
     assert held == [2, 2, 0]
     # After the first train 3 (ts 1) and 4 (ts 4) are buffered, after the second 8 (ts 6) and 4 (ts 9).
-    assert [marks["ts"] for marks in punctuated[:2]] == [1, 6]
+    assert [marks.of("ts") for marks in punctuated[:2]] == [1, 6]
     burst = [e["A"] if isinstance(e, dict) else e.value[0][1] for e in result.elements("out")]
     assert burst == [1, 1, 2, 1, 3, 4, 3, 4, 4, 6, 4, 8, float("inf")]
     work = result.record().boxes["sorted"]

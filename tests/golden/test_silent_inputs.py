@@ -202,7 +202,7 @@ def test_tuples_that_fail_every_predicate_still_carry_the_time(run: Runner) -> N
     marks: list[tuple[int, int, int]] = []
     result = run(
         net,
-        on_batch=lambda r: marks.append((r.outputs["counts"], r.marks["counts"]["ts"], r.marks["none"]["ts"])),
+        on_batch=lambda r: marks.append((r.outputs["counts"], r.marks["counts"].of("ts"), r.marks["none"].of("ts"))),
     )
     assert result["counts"].to_pylist() == [{"ts": 0, "n": 1}]
     assert marks[:4] == [(0, 0, 0), (0, 0, 0), (1, 10, 10), (1, 20, 20)]

@@ -38,7 +38,7 @@ def test_the_mark_is_the_smallest_of_the_largest(
     run: Runner, slack: int, train: int, late: list[int], marks: list[Any]
 ) -> None:
     stated: list[Any] = []
-    result = run(_network(slack, train), on_batch=lambda r: stated.append(_shown(r.marks["packets"]["ts"])))
+    result = run(_network(slack, train), on_batch=lambda r: stated.append(_shown(r.marks["packets"].of("ts"))))
     assert stated == marks
     assert result.late("packets")["ts"].to_pylist() == late
     taken = [t for t in ARRIVAL if t not in late]
@@ -60,7 +60,7 @@ def test_what_was_counted_outlives_a_restart(tmp_path: Any, last: int) -> None:
     stated: list[Any] = []
 
     def interrupt(record: Any) -> None:
-        stated.append(_shown(record.marks["packets"]["ts"]))
+        stated.append(_shown(record.marks["packets"].of("ts")))
         if record.batch == last:
             raise InterruptError
 
@@ -68,7 +68,7 @@ def test_what_was_counted_outlives_a_restart(tmp_path: Any, last: int) -> None:
     with pytest.raises(InterruptError):
         _network(2, 1).run("local", checkpoint=folder, buckets=2, on_batch=interrupt)
     result = _network(2, 1).run(
-        "local", checkpoint=folder, buckets=2, on_batch=lambda r: stated.append(_shown(r.marks["packets"]["ts"]))
+        "local", checkpoint=folder, buckets=2, on_batch=lambda r: stated.append(_shown(r.marks["packets"].of("ts")))
     )
     assert stated == ["-inf", "-inf", 3, 5, 6, 7, 7, "inf"]
     assert result.late("packets")["ts"].to_pylist() == [2]

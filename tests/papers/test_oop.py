@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 import penstock as pk
+from penstock.algebra.marks import Marks
 from penstock.algebra.ticks import BEGINNING, END
 from penstock.algebra.window import Window
 from penstock.boxes.union.box import Union
@@ -79,7 +80,7 @@ def test_union_states_the_minimum_of_its_inputs(left: int, right: int, out: int)
     streams = [net.source(name, pk.memory([], schema={"ts": "int64"})) for name in ("left", "right")]
     box = pk.union(*streams)._port.box
     assert isinstance(box, Union)
-    assert box.progress(0, [{"ts": left}, {"ts": right}]) == {"ts": out}
+    assert box.progress(0, [Marks({"ts": left}), Marks({"ts": right})]) == Marks({"ts": out})
 
 
 def test_figure_3_a_split_stream_is_counted_whole_however_its_branches_are_delayed() -> None:

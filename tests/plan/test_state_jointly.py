@@ -8,6 +8,8 @@ import pytest
 from tests.plan.networks import planned, source
 
 import penstock as pk
+from penstock.algebra.marks import Marks
+from penstock.progress.propagation import propagate
 
 N = {"n": "count(*)"}
 
@@ -74,15 +76,9 @@ def test_marks_of_the_pair_are_those_of_the_inputs_whatever_the_band() -> None:
     pairs = joined(net).map(x="l_ts / 10", y="r_ts")
     pairs.aggregate(N, on="y", size=5, by="x").output("o")
     network = planned(net).network
-    marks = network.propagate({"one": {"ts": 70, "#ended": 0}, "two": {"ts": 31, "#ended": 0}})
-    assert marks["pairs"] | {"#ended": 0} == {
-        "l_ts": 26,
-        "r_ts": 31,
-        "#joint:0:l_ts": 70,
-        "#joint:1:r_ts": 31,
-        "#ended": 0,
-    }
-    assert (marks["map1"]["#joint:0:x"], marks["map1"]["#joint:1:y"]) == (7, 31)
+    marks = propagate(network, {"one": Marks({"ts": 70}), "two": Marks({"ts": 31})})
+    assert marks["pairs"] == Marks({"l_ts": 26, "r_ts": 31}, joint=({"l_ts": 70}, {"r_ts": 31}))
+    assert marks["map1"].joint == ({"x": 7}, {"y": 31})
 
 
 def test_explain_says_so() -> None:

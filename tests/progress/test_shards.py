@@ -8,11 +8,11 @@ from itertools import permutations
 import pytest
 
 import penstock as pk
-from penstock.algebra.hidden import ENDED
+from penstock.algebra.marks import Marks
 from penstock.algebra.source import Source
 from penstock.algebra.ticks import BEGINNING, END
 from penstock.progress.extremes import NOTHING, Extremes, Highest, Reach
-from penstock.progress.shards import add_seen, read_shards, source_marks, stating, write_shards
+from penstock.progress.shards import add_seen, read_shards, shard_marks, source_marks, stating, write_shards
 
 
 @pytest.fixture
@@ -45,22 +45,23 @@ def test_what_is_known_of_shards_goes_through_json() -> None:
 
 
 def test_the_mark_of_an_input_is_the_minimum_over_its_shards(source: Source) -> None:
-    assert source_marks(source, {})["ts"] == BEGINNING
-    assert source_marks(source, {"a": Extremes(largest=9), "b": Extremes(largest=4)})["ts"] == 2
-    assert source_marks(source, {"a": Extremes(largest=9), "b": NOTHING})["ts"] == BEGINNING
-    assert source_marks(source, {"a": Extremes(largest=9), "b": Extremes(ended=True)})["ts"] == 7
+    assert source_marks(source, {}).of("ts") == BEGINNING
+    assert source_marks(source, {"a": Extremes(largest=9), "b": Extremes(largest=4)}).of("ts") == 2
+    assert source_marks(source, {"a": Extremes(largest=9), "b": NOTHING}).of("ts") == BEGINNING
+    assert source_marks(source, {"a": Extremes(largest=9), "b": Extremes(ended=True)}).of("ts") == 7
 
 
 def test_an_input_has_ended_when_all_its_shards_have(source: Source) -> None:
     marks = source_marks(source, {"a": Extremes(ended=True), "b": Extremes(ended=True)})
-    assert (marks["ts"], marks["seen"], marks[ENDED]) == (END, END, END)
-    assert source_marks(source, {"a": Extremes(ended=True), "b": NOTHING})[ENDED] == BEGINNING
+    assert marks == Marks({"ts": END, "seen": END}, ended=True)
+    assert not source_marks(source, {"a": Extremes(ended=True), "b": NOTHING}).ended
 
 
 def test_where_all_shards_were_closed_the_furthest_says_where_the_input_stands(source: Source) -> None:
     closed = {"a": Extremes(largest=9, at=1, left=2), "b": Extremes(largest=4, at=1, left=2)}
-    assert source_marks(source, closed)["ts"] == 7
+    assert source_marks(source, closed).of("ts") == 7
 
 
 def test_what_a_shard_states_of_several_attributes_is_what_its_marks_are(source: Source) -> None:
-    assert source.marks(stating(source, {"ts": 5, "seen": 8})) == {"ts": 5, "seen": 8}
+    said = Marks({"ts": 5, "seen": 8})
+    assert shard_marks(source, stating(source, said)) == said

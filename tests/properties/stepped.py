@@ -71,8 +71,7 @@ class Flow:
 
     @property
     def falls(self) -> bool:
-        port = self.stream._port
-        return "#falling:u" in port.box.marked(port.index)
+        return "u" in self.stream._port.shape.falling
 
 
 # --- inputs ----------------------------------------------------------------------------------------------------------

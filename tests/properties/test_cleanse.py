@@ -64,7 +64,7 @@ def test_it_is_a_sort_of_the_whole_and_stable_for_each_input(
         counts = [record.inputs.get(f"in{number}") for number in range(len(streams))]
         taken = [count.taken if count is not None else 0 for count in counts]
         held = record.boxes["sort"].held_rows if "sort" in record.boxes else 0
-        seen.append((taken, held, record.marks["sort"]["ts"]))
+        seen.append((taken, held, record.marks["sort"].of("ts")))
 
     result = net.run(engine="local", buckets=buckets, tasks=2, on_batch=watch)
     found = [tuple(row.values()) for row in result["out"].to_pylist()]

@@ -50,7 +50,7 @@ def test_it_is_distinct_on_whatever_the_cuts_and_buckets(
     def watch(record: Record) -> None:
         taken = record.inputs["in"].taken if "in" in record.inputs else 0
         held = record.boxes["once"].held_rows if "once" in record.boxes else 0
-        seen.append((taken, held, record.marks["in"]["ts"]))
+        seen.append((taken, held, record.marks["in"].of("ts")))
 
     result = net.run(engine="local", buckets=buckets, tasks=tasks, on_batch=watch)
     kinds = [pa.int64(), pa.string(), pa.float64(), pa.int64()]

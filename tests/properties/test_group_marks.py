@@ -128,7 +128,7 @@ def test_groups_leave_by_their_own_marks_and_the_rest_by_the_smallest(case: Case
 
     def look(record: Any) -> None:
         left.append(dict(record.outputs))
-        mark = record.marks["in.groups"]["ts"]
+        mark = record.marks["in.groups"].of("ts")
         marks.append(math.inf if mark == 2**63 - 1 else -math.inf if mark == -(2**63) else mark)
 
     result = network(case).run(engine="local", buckets=case.buckets, tasks=case.tasks, on_batch=look)

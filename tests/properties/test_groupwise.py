@@ -16,7 +16,8 @@ from tests.operators.scripted import MemorySlots, stamped
 from tests.properties.aggregates import OUTPUTS, SCHEMA, Case, Group, Oracle, Spec, cases, check, values
 
 import penstock as pk
-from penstock.algebra.hidden import ARRIVED, ENDED, SEQ
+from penstock.algebra.hidden import ARRIVED, SEQ
+from penstock.algebra.marks import Marks
 from penstock.algebra.schema import parse_schema
 from penstock.algebra.ticks import BEGINNING, END
 from penstock.runtime.board import Record
@@ -143,7 +144,7 @@ class Batches:
             mark = END if ended else mark if train.mark is None else train.mark
             operator = self.box.holder(self.slots, self.needed)
             self.take(operator, train.rows, train.now)
-            marks = [{"ts": mark, ENDED: END if ended else BEGINNING}]
+            marks = [Marks({"ts": mark}, ended=ended)]
             for port, table in operator.punctuate(marks, train.now * SECOND):
                 self.note(port, table)
             self.oracle.train(train.rows, -math.inf if mark == BEGINNING else mark, train.now, ended=ended)
@@ -178,8 +179,8 @@ class Batches:
         assert self.late == Counter(self.oracle.late)
         stated = operator.output_marks(marks) or self.box.progress(0, marks)
         if self.box.progressing(0):
-            assert stated[self.box.on] >= self.stated
-            self.stated = stated[self.box.on]
+            assert stated.of(self.box.on) >= self.stated
+            self.stated = stated.of(self.box.on)
         if ended or not hasattr(operator, "_state"):
             return
         groups = self.oracle.groups.items()

@@ -9,6 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import penstock as pk
+from penstock.algebra.marks import Mark
 from penstock.runtime.board import Record
 
 Pair = tuple[int, int]
@@ -47,8 +48,8 @@ def open_groups(case: Case, batch: int, record: Record) -> set[Pair]:
         for x, y in pairs
         for w in range((y - case.size) // case.advance + 1, y // case.advance + 1)
     }
-    left, right = (record.marks[name]["ts"] for name in ("left", "right"))
-    alone = record.marks["pairs"]["r_ts"]
+    left, right = (record.marks[name].of("ts") for name in ("left", "right"))
+    alone = record.marks["pairs"].of("r_ts")
     return {(end, x) for end, x in windows if alone < end and not (right >= end and left > x)}
 
 
@@ -68,7 +69,7 @@ def test_what_is_waited_for_is_all_that_lets_a_group_go_and_no_more(case: Case) 
 
     def look(record: Record) -> None:
         (jointly,) = [need.jointly for need in record.waiting] or [()]
-        found.append([(way["#joint:1:r_ts"], way["#joint:0:l_ts"]) for way in jointly])
+        found.append([(way[Mark("r_ts", "right")], way[Mark("l_ts", "left")]) for way in jointly])
         expected.append(fronts({(end, x + 1) for end, x in open_groups(case, len(expected), record)}))
 
     net.run(engine="local", buckets=case.buckets, on_batch=look)

@@ -13,6 +13,7 @@ from tests.operators.scripted import MemorySlots, box_of, source, stamped
 from tests.properties.networks import TICKS, Case, Input, Oracle, Windowed, arrow_schema, bag, inputs, policy_of
 
 import penstock as pk
+from penstock.algebra.marks import Marks
 from penstock.algebra.ticks import BEGINNING, END
 from penstock.boxes.aggregate.entry import SubAggregateOp
 from penstock.boxes.aggregate.holder import AggregateOp
@@ -116,19 +117,19 @@ class Both:
         feed(self.plain, plain, table)
         self._close("plain", plain, mark)
         feed(self.low, low, table)
-        for _, ejected in low.punctuate([{"ts": mark}], now=0):
+        for _, ejected in low.punctuate([Marks({"ts": mark})], now=0):
             self.partials += ejected.column("ts").to_pylist()
             assert min(ejected.column("ts").to_pylist()) >= self.mark, "a partial below what was stated"
             feed(self.high, high, ejected)
-        stated = low.output_marks([{"ts": mark}])["ts"]
+        stated = low.output_marks([Marks({"ts": mark})]).of("ts")
         assert self.mark <= stated <= mark
-        assert stated >= self.low.progress(0, [{"ts": mark}])["ts"]
+        assert stated >= self.low.progress(0, [Marks({"ts": mark})]).of("ts")
         self.mark = stated
         self._close("high", high, stated)
         assert Entries(self.slots["low"], self.low.table).number <= self.low.table
 
     def _close(self, name: str, holder: AggregateOp, mark: int) -> None:
-        for _, results in holder.punctuate([{"ts": mark}], now=0):
+        for _, results in holder.punctuate([Marks({"ts": mark})], now=0):
             self.left[name] += [tuple(row.values())[:3] for row in results.to_pylist()]
 
 

@@ -233,7 +233,7 @@ def test_an_offset_of_a_batch_that_never_showed_is_planned_anew_if_it_is_damaged
 
 def test_an_offset_without_a_checksum_names_no_version(logs: tuple[Path, SparkLog, Board]) -> None:
     spark, log, _ = logs
-    text = offset(3).replace('"now"', '"version": 7, "shards": {}, "tasks": 1, "now"')
+    text = offset(3).replace('"now"', '"format": 2, "version": 7, "shards": {}, "tasks": 1, "now"')
     (spark / "offsets" / "3").write_text(text)
     (spark / "offsets" / ".3.crc").write_bytes(hadoop_checksum(text.encode()))
     assert log.versions() == {7}
@@ -244,10 +244,10 @@ def test_an_offset_without_a_checksum_names_no_version(logs: tuple[Path, SparkLo
 @pytest.mark.parametrize(
     "text",
     [
-        '{"inputs": {"in": {"position": {}, "Ended": false}}, "shards": {}, "tasks": 1}',
-        '{"inputs": [], "shards": {}, "tasks": 1}',
-        '{"inputs": {}, "tasks": 1}',
-        '{"inputs": {}, "shards": {}, "tasks": 1, "said": [["open"]]}',
+        '{"format": 2, "inputs": {"in": {"position": {}, "Ended": false}}, "shards": {}, "tasks": 1}',
+        '{"format": 2, "inputs": [], "shards": {}, "tasks": 1}',
+        '{"format": 2, "inputs": {}, "tasks": 1}',
+        '{"format": 2, "inputs": {}, "shards": {}, "tasks": 1, "said": [["open"]]}',
     ],
 )
 def test_an_offset_of_another_form_is_damaged(text: str) -> None:

@@ -9,10 +9,12 @@ from pathlib import Path
 import pytest
 
 import penstock as pk
+from penstock.algebra.marks import Mark, Marks
 from penstock.algebra.ticks import BEGINNING, END
 from penstock.progress.disorder import Disorder
 from penstock.progress.extremes import Extremes
-from penstock.runtime.board import KEEP_RECORDS, Board, Issued, Need, Record
+from penstock.progress.issued import Issued
+from penstock.runtime.board import KEEP_RECORDS, Board, Need, Record
 from penstock.runtime.refusals import Refusal, Refusals
 from penstock.runtime.traces import Hop, Trace
 from penstock.runtime.work import BoxWork, InputCount
@@ -29,13 +31,13 @@ def test_a_record_survives_the_way_through_json() -> None:
     record = Record(
         3,
         {"in": {"a": Extremes(5, BEGINNING, False), "b": Extremes(ended=True)}},
-        {"in": {"ts": END}},
-        {"counts": {"0": {"ts": -7}}},
+        {"in": Marks({"ts": END}, {"left": 3}, ended=True)},
+        {"counts": {"0": Marks({"ts": -7}, joint=({"l": 1}, {"r": 2}))}},
         {"in": InputCount(10, 7, 1, 1, 1)},
         {"counts": BoxWork(7, 3, 0.5, 2, 5, 1)},
         {"out": 3},
         wake=9,
-        waiting=(Need("counts", 0, "ts", 10, 5, 3, ({"l": 1, "r": 2},)),),
+        waiting=(Need("counts", 0, "ts", 10, 5, 3, ({Mark("l", "left"): 1, Mark("r", "right"): 2},)),),
         now=8,
         began=1,
         behind={"counts": "group 'x'"},
@@ -87,5 +89,5 @@ def test_a_record_tells_what_an_input_and_its_shards_have_stated() -> None:
     net.source("in", pk.memory([], schema={"ts": "int64"}), progress=pk.delayed(2)).output("out")
     (source,) = net.network.sources
     assert Record(shards={"in": {"a": Extremes(largest=9)}}).issued(source) == Issued(
-        {"ts": 7}, {"a": {"ts": 7}}, {"a": {"ts": 9}}
+        Marks({"ts": 7}), {"a": Marks({"ts": 7})}, {"a": {"ts": 9}}
     )

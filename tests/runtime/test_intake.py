@@ -91,7 +91,7 @@ def test_lateness_is_judged_on_what_was_issued_before_the_batch(tmp_path: Path) 
     # Batch 1: shard a stands at 1 and b at 20. Batch 2: (3, "b") is late, (5, "a") is not. Batch 3: one has no time.
     counts = [(r.inputs["in"].read, r.inputs["in"].taken, r.inputs["in"].late, r.inputs["in"].refused) for r in records]
     assert counts == [(2, 2, 0, 0), (4, 3, 1, 0), (6, 4, 1, 1)]
-    assert [r.marks["in"]["ts"] for r in records] == [1, 5, END]
+    assert [r.marks["in"].of("ts") for r in records] == [1, 5, END]
     assert [r.ended for r in records] == [False, False, True]
 
 
@@ -114,7 +114,7 @@ def test_a_shard_that_appears_later_starts_where_its_input_stands(tmp_path: Path
         write(lane, f"{name}.parquet", *times)
         record = executor.step()
         assert record is not None
-        marks.append(record.marks["in"]["ts"])
+        marks.append(record.marks["in"].of("ts"))
     executor.close()
     assert marks == [50, 50, 50, 70]
     result = Result(job)

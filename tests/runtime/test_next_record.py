@@ -5,6 +5,7 @@ from __future__ import annotations
 from copy import deepcopy
 
 import penstock as pk
+from penstock.algebra.marks import Marks
 from penstock.algebra.ticks import BEGINNING
 from penstock.progress.disorder import Disorder, Stretch
 from penstock.progress.extremes import Extremes
@@ -37,7 +38,7 @@ def stage(bucket: int, mark: int, held: int, need: int) -> Report:
         now=7,
         boxes={"counts": BoxWork(tuples_out=1, held_rows=held, open_windows=1)},
         bucket=bucket,
-        marks={"counts": {"ts": mark}},
+        marks={"counts": Marks({"ts": mark})},
         needs={"counts": [(0, "ts", need)]},
     )
 
@@ -56,9 +57,9 @@ def test_counts_add_up_and_what_is_held_is_what_is_held_now() -> None:
 
 def test_the_mark_of_a_port_is_the_least_of_its_buckets() -> None:
     record = next_record(network().network, 0, Record(), REPORTS, {"out": 0})
-    assert record.marks["in"] == {"ts": 12}
-    assert record.marks["counts"] == {"ts": 0}
-    assert next_record(network().network, 0, Record(), [], {}).marks["in"] == {"ts": BEGINNING}
+    assert record.marks["in"] == Marks({"ts": 12})
+    assert record.marks["counts"] == Marks({"ts": 0})
+    assert next_record(network().network, 0, Record(), [], {}).marks["in"] == Marks({"ts": BEGINNING})
 
 
 def test_who_waited_for_the_same_before_has_waited_since_then() -> None:

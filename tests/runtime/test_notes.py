@@ -7,6 +7,7 @@ from dataclasses import fields
 import pytest
 
 import penstock as pk
+from penstock.algebra.marks import Mark, Marks
 from penstock.algebra.ticks import BEGINNING
 from penstock.connectors.targets.target import Receipt, StagedFile
 from penstock.progress.disorder import Disorder, Stretch
@@ -24,7 +25,7 @@ NOTE = Note(
     shards=SEEN,
     known={"in": {"b": Extremes(ended=True)}},
     control=Control(7, {"ports": "v2"}, "from", "to", 1),
-    marks={"counts": {"ts": BEGINNING}},
+    marks={"counts": Marks({"ts": BEGINNING})},
 )
 REPORT = Report(
     "stage 2 bucket 0001",
@@ -33,13 +34,13 @@ REPORT = Report(
     inputs={"in": InputCount(10, 7, 1, 1, 1)},
     refusals={"in": Refusals({"NULL": Refusal("NULL", 2, "ts is NULL", "a.csv", None)}, 1)},
     disorder={"in": {"a": {"ts": Stretch(1, 9, Disorder(4, 3, {"12": 2}))}}},
-    said=(("ETS", "in", "a", {"ts": 5}),),
+    said=(("ETS", "in", "a", Marks({"ts": 5})),),
     boxes={"counts": BoxWork(7, 3, 0.5, 2, 5, 1)},
     bucket=1,
-    marks={"counts": {"ts": 3}},
+    marks={"counts": Marks({"ts": 3}, {"left": 2}, ({"l_ts": 1}, {"r_ts": 2}), True)},
     wake=0,
     needs={"counts": [(0, "ts", 8)]},
-    ways={"counts": [{"l_ts": 3, "r_ts": 4}]},
+    ways={"counts": ({Mark("l_ts", "left"): 3, Mark("r_ts", "right"): 4},)},
     behind={"counts": "group 'x'"},
     hops={"counts": (3, 4)},
     receipts={"out": [Receipt(3, 1, (StagedFile("a", 1, 9, (("day", None),)),))]},
@@ -75,11 +76,12 @@ def test_a_report_reaches_the_outlet() -> None:
 def test_what_says_nothing_is_left_out() -> None:
     assert Note("intake 0000").to_json() == {"format": FORMAT}
     assert Report("intake 0000").to_json() == {"format": FORMAT, "now": 0, "bucket": 0}
-    assert Note.from_json("intake 0000", {}) == Note("intake 0000")
-    assert Report.from_json("intake 0000", {}) == Report("intake 0000")
+    assert Note.from_json("intake 0000", {"format": FORMAT}) == Note("intake 0000")
+    assert Report.from_json("intake 0000", {"format": FORMAT}) == Report("intake 0000")
 
 
 @pytest.mark.parametrize("kind", [Note, Report])
-def test_what_is_newer_is_refused(kind: type[Note] | type[Report]) -> None:
-    with pytest.raises(pk.WorldError, match=r"(?s)a newer version of Penstock.*format 1 or older.*format 2"):
-        kind.from_json("intake 0000", {"format": FORMAT + 1})
+@pytest.mark.parametrize(("document", "word"), [({"format": FORMAT + 1}, "newer"), ({}, "older")])
+def test_another_format_is_refused(kind: type[Note] | type[Report], document: dict[str, int], word: str) -> None:
+    with pytest.raises(pk.WorldError, match=rf"(?s){word} version of Penstock.*format {FORMAT}\n.*format \d"):
+        kind.from_json("intake 0000", document)

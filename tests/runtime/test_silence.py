@@ -16,6 +16,7 @@ import pytest
 from tests.runtime.jobs import job_of
 
 import penstock as pk
+from penstock.algebra.marks import Marks
 from penstock.algebra.ticks import BEGINNING
 from penstock.progress.idle import Idle, heartbeat, on_demand
 from penstock.runtime.board import Record
@@ -141,14 +142,14 @@ def test_for_a_pair_both_links_are_asked_when_both_together_release_it(tmp_path:
     silence, record = _pairs(tmp_path, ASKED, ASKED, 1)
     assert silence.on_demand(record, (), 1_900_000, anyway=False) == {}
     asked = silence.on_demand(record, (), 2_000_000, anyway=False)
-    assert asked == {"syn": {"0": {"ts": 2}}, "ack": {"0": {"ts": 2}}}
+    assert asked == {"syn": {"0": Marks({"ts": 2})}, "ack": {"0": Marks({"ts": 2})}}
 
 
 def test_for_a_pair_only_the_link_that_holds_it_back_is_asked(tmp_path: Path) -> None:
     silence, record = _pairs(tmp_path, ASKED, ASKED, 2)
     # With the batch of second 5 ACK have stated 5, which let (1, 1) go: (5, 1) waits for SYN alone.
     assert silence.on_demand(record, (), 5_900_000, anyway=False) == {}
-    assert silence.on_demand(record, (), 6_000_000, anyway=False) == {"syn": {"0": {"ts": 6}}}
+    assert silence.on_demand(record, (), 6_000_000, anyway=False) == {"syn": {"0": Marks({"ts": 6})}}
 
 
 def test_nobody_is_asked_for_what_alone_releases_no_pair(tmp_path: Path) -> None:
@@ -160,7 +161,7 @@ def test_a_link_that_is_closed_states_what_a_pair_needs_and_no_more(tmp_path: Pa
     silence, record = _pairs(tmp_path, None, None, 2)
     seen = record.shards["ack"]["0"]
     record.shards["ack"]["0"] = replace(seen, left=seen.at + 1)
-    assert silence.released(record) == {"ack": {"0": {"ts": 2}}}
+    assert silence.released(record) == {"ack": {"0": Marks({"ts": 2})}}
 
 
 def test_a_pair_leaves_by_the_clock_alone_and_then_nothing_runs(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ import pytest
 from tests.runtime.jobs import job_of
 
 import penstock as pk
+from penstock.algebra.marks import Marks
 from penstock.boxes.assume.verb import assume
 from penstock.runtime.intake import read_assignment
 from penstock.runtime.job import Job
@@ -57,7 +58,7 @@ def test_a_retry_writes_the_same_bytes_in_any_order_of_its_rows(tmp_path: Path, 
 
 def test_rows_for_later_places_pass_through_untouched(tmp_path: Path) -> None:
     job = job_of(network(), tmp_path)
-    row, *_ = Note("elsewhere", marks={"counts": {"ts": 3}}).rows(2, 1)
+    row, *_ = Note("elsewhere", marks={"counts": Marks({"ts": 3})}).rows(2, 1)
     row = replace(row, bucket=1)
     assert row in list(run_stage(job, 1, 1, 0, [row]))
 

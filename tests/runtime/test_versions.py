@@ -22,6 +22,7 @@ from penstock.runtime.settings import Settings
 from penstock.runtime.shelf import Shelf
 from penstock.runtime.versions import first_version, next_version
 from penstock.storage.folder import Folder
+from penstock.storage.sealed import FORMAT
 
 ROWS = [(i // 3, f"k{i % 5}", i) for i in range(300)]
 SCHEMA = {"ts": "int64", "k": "string", "v": "int64"}
@@ -339,7 +340,7 @@ def test_a_version_of_a_newer_penstock_is_refused(tmp_path: Path) -> None:
     run(opened(tmp_path, plan()), {}, most=3)
     file = tmp_path / "run" / "versions" / "00000001.json"
     text, seal = file.read_text().splitlines()
-    file.write_text(f"{text}\n{seal.replace('penstock 1 ', 'penstock 9 ')}\n")
+    file.write_text(f"{text}\n{seal.replace(f'penstock {FORMAT} ', 'penstock 9 ')}\n")
     with pytest.raises(PenstockError, match="newer version of Penstock"):
         opened(tmp_path, plan())
 

@@ -8,25 +8,21 @@ A box names those who do its work; each box has a room of its own, `penstock.box
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar
 
 import pyarrow as pa
 
-from penstock.algebra.hidden import visible
-from penstock.algebra.joint_punctuation import JointUse, joint_only
+from penstock.algebra.joint_punctuation import JointUse
 from penstock.algebra.mark_ways import Along, Together
+from penstock.algebra.marks import Marks
 from penstock.algebra.order import ANY, ARRIVAL
-from penstock.algebra.ticks import BEGINNING
 
 if TYPE_CHECKING:
     from penstock.connectors.targets.target import Target
     from penstock.operators.protocol import Entry, Holder, Operator, Slots
-
-Marks = Mapping[str, int]
-"""The low-water marks of a stream, in ticks, by progressing attribute; and the mark `ENDED`."""
 
 
 @dataclass(frozen=True)
@@ -49,6 +45,11 @@ class Port:
     @property
     def progressing(self) -> tuple[str, ...]:
         return self.box.progressing(self.index)
+
+    @property
+    def shape(self) -> Marks:
+        """All marks that it could state, with nothing known of them."""
+        return self.box.shape(self.index)
 
 
 @dataclass(frozen=True)
@@ -79,21 +80,24 @@ class Box(ABC):
         """The schema of an output port, derived from those of the inputs."""
 
     @abstractmethod
-    def progress(self, port: int, marks: Sequence[Marks]) -> dict[str, int]:
-        """The low-water marks of an output port, given those of every input."""
+    def progress(self, port: int, inputs: Sequence[Marks]) -> Marks:
+        """The low-water marks of an output port, given those of every input.
+
+        Boxes that let tuples go in the batch in which these come keep joint ones; boxes that hold tuples back must not.
+        """
 
     def progressing(self, port: int) -> tuple[str, ...]:
         """The attributes that an output port makes progress on."""
-        return tuple(visible(self.marked(port)))
+        return tuple(self.shape(port).rising)
 
-    def marked(self, port: int) -> tuple[str, ...]:
-        """All marks that an output port states: of the attributes that it makes progress on, and hidden ones."""
-        return self._marked[port]
+    def shape(self, port: int) -> Marks:
+        """All marks that an output port could state, with nothing known of them."""
+        return self._shapes[port]
 
     @cached_property
-    def _marked(self) -> tuple[tuple[str, ...], ...]:
-        unknown = [dict.fromkeys(i.box.marked(i.index), BEGINNING) for i in self.inputs]
-        return tuple(tuple(self.progress(port, unknown)) for port in range(len(self.ports)))
+    def _shapes(self) -> tuple[Marks, ...]:
+        inputs = [port.shape for port in self.inputs]
+        return tuple(self.progress(port, inputs).unknown() for port in range(len(self.ports)))
 
     def late_port(self) -> int | None:
         """The output by which tuples leave that came too late for the box, if it has one."""
@@ -159,13 +163,6 @@ class Box(ABC):
     def details(self, needed: Collection[str]) -> Sequence[str]:
         """More lines for explain, if these columns of its output are needed."""
         return ()
-
-    def joint_marks(self, port: int, inputs: Sequence[Marks]) -> dict[str, int]:
-        """The joint marks of an output port, given all marks of every input; none where it cannot state any.
-
-        Boxes that let tuples go in the batch in which these come keep them; boxes that hold tuples back lose them.
-        """
-        return {}
 
     @abstractmethod
     def describe(self) -> str:
@@ -279,11 +276,8 @@ class Output(Box):
     def schema(self, port: int) -> pa.Schema:
         return self.inputs[0].schema
 
-    def progress(self, port: int, marks: Sequence[Marks]) -> dict[str, int]:
-        return dict(marks[0])
-
-    def joint_marks(self, port: int, inputs: Sequence[Marks]) -> dict[str, int]:
-        return joint_only(inputs[0])
+    def progress(self, port: int, inputs: Sequence[Marks]) -> Marks:
+        return inputs[0]
 
     def required(self, port_columns: Sequence[frozenset[str]]) -> tuple[frozenset[str], ...]:
         return (frozenset(self.inputs[0].schema.names),)

@@ -8,70 +8,76 @@
     └───────────b_l──── l
 ```
 
-The two marks travel beside those of single attributes, as hidden ones. A side goes by several names where a Map
-computes several attributes of it: if `l >= b` then `f(l) >= f(b)` for every f that never decreases, so any name of the
-one side makes a pair with any name of the other. They follow from the marks of the join's inputs by rules alone,
-wherever those are known: nothing is sent from stage to stage for them.
+The two marks travel beside those of single attributes. A side goes by several names where a Map computes several
+attributes of it: if `l >= b` then `f(l) >= f(b)` for every f that never decreases, so any name of the one side makes a
+pair with any name of the other. They follow from the marks of the join's inputs by rules alone, wherever those are
+known: nothing is sent from stage to stage for them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any
 
-from penstock.algebra.ticks import BEGINNING
+from penstock.algebra.marks import PARTS, SIDES, Mark, is_tick
+from penstock.errors import WorldError
 
 if TYPE_CHECKING:
-    from penstock.algebra.box import Marks, Port
+    from penstock.algebra.box import Port
 
-_PREFIX: Final = "#joint:"
-SIDES: Final = (0, 1)
+Way = Mapping[Mark, int]
+"""A way out for a box that waits: ticks that marks of its input must reach, all of them, to release something."""
 
 
-def joint_mark(side: int, attribute: str) -> str:
-    """The name of a joint mark, of an attribute that stands for one side of the pairs.
+def shortest(ways: Iterable[Way]) -> list[Way]:
+    """Of several ways, all of the same marks, those that no other is below or equal to.
 
-    >>> joint_mark(0, "l_ts")
-    '#joint:0:l_ts'
+    >>> r, l = Mark("r", "right"), Mark("l", "left")
+    >>> found = shortest([{r: 5, l: 1}, {r: 2, l: 9}, {r: 3, l: 9}, {r: 2, l: 9}])
+    >>> [(way[r], way[l]) for way in found]
+    [(2, 9), (5, 1)]
     """
-    return f"{_PREFIX}{side}:{attribute}"
-
-
-def joint_attribute(mark: str) -> str:
-    """The attribute that a mark is of, joint or not.
-
-    >>> joint_attribute("#joint:0:l_ts"), joint_attribute("ts")
-    ('l_ts', 'ts')
-    """
-    return next((mark.removeprefix(_side(side)) for side in SIDES if mark.startswith(_side(side))), mark)
-
-
-def shortest(ways: Iterable[Mapping[str, int]]) -> list[dict[str, int]]:
-    """Of several sets of ticks, all of the same marks, those that no other is below or equal to.
-
-    >>> shortest([{"r": 5, "l": 1}, {"r": 2, "l": 9}, {"r": 3, "l": 9}, {"r": 2, "l": 9}])
-    [{'r': 2, 'l': 9}, {'r': 5, 'l': 1}]
-    """
-    found: list[dict[str, int]] = []
+    found: list[Way] = []
     for way in sorted(ways, key=lambda way: [*way.values()]):
         if not any(all(other[mark] <= tick for mark, tick in way.items()) for other in found):
-            found.append(dict(way))
+            found.append(way)
     return found
 
 
-def joint_only(marks: Marks) -> dict[str, int]:
-    """The joint ones among marks."""
-    return {mark: tick for mark, tick in marks.items() if mark.startswith(_PREFIX)}
+def write_ways(ways: Iterable[Way]) -> list[list[list[Any]]]:
+    """Ways as JSON.
+
+    >>> write_ways([{Mark("r", "right"): 5, Mark("l", "left"): 1}])
+    [[['r', 'right', 5], ['l', 'left', 1]]]
+    """
+    return [[[mark.attribute, mark.part, tick] for mark, tick in way.items()] for way in ways]
 
 
-def renamed(marks: Marks, name_of: Callable[[str], str]) -> dict[str, int]:
-    """The joint ones among marks, of attributes that have other names now."""
-    found = {}
-    for mark, tick in joint_only(marks).items():
-        side = SIDES[mark.startswith(_side(1))]
-        found[joint_mark(side, name_of(mark.removeprefix(_side(side))))] = tick
+def read_ways(document: object) -> tuple[Way, ...]:
+    """Read what `write_ways` has written; refuses everything else."""
+    if not isinstance(document, list):
+        raise _damaged(document)
+    return tuple(_read_way(way) for way in document)
+
+
+def _read_way(document: object) -> Way:
+    found: dict[Mark, int] = {}
+    for entry in document if isinstance(document, list) and document else [None]:
+        match entry:
+            case [str(attribute), str(part), int(tick)] if part in PARTS and is_tick(tick):
+                found[Mark(attribute, PARTS[part])] = tick
+            case _:
+                raise _damaged(document)
     return found
+
+
+def _damaged(found: object) -> WorldError:
+    return WorldError(
+        "what a box waits for is not written as such",
+        expected="[[[attribute, part, tick], ...], ...]",
+        found=repr(found)[:200],
+    )
 
 
 @dataclass(frozen=True)
@@ -81,41 +87,18 @@ class JointUse:
     A group leaves once the window's end has been reached on the one side and its value of `column` passed on the other.
     """
 
-    own: str
+    own: Mark
     """The mark of the window's attribute."""
-    other: str
+    other: Mark
     """The mark of `column`."""
     column: str
 
 
 def joint_use(port: Port, on: str, by: Sequence[str]) -> JointUse | None:
     """How a window on `on`, in groups of `by`, can use the joint punctuation of a stream; None if it cannot."""
-    stated = _stated(port, {})
-    for side in SIDES:
-        if joint_mark(side, on) in stated:
+    for own, other in (SIDES, SIDES[::-1]):
+        if port.shape.has(Mark(on, own)):
             for column in by:
-                if joint_mark(1 - side, column) in stated:
-                    return JointUse(joint_mark(side, on), joint_mark(1 - side, column), column)
+                if port.shape.has(Mark(column, other)):
+                    return JointUse(Mark(on, own), Mark(column, other), column)
     return None
-
-
-def joint_names(port: Port) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The attributes that stand for each side of the pairs of a stream, for explain."""
-    stated = _stated(port, {})
-    left, right = (tuple(m.removeprefix(p) for m in stated if m.startswith(p)) for p in map(_side, SIDES))
-    return left, right
-
-
-def _stated(port: Port, known: dict[str, dict[str, int]]) -> Mapping[str, int]:
-    """The joint marks that a port could state, whatever their values."""
-    if port.name not in known:
-        inputs = []
-        for upstream in port.box.inputs:
-            nothing = dict.fromkeys(upstream.box.marked(upstream.index), BEGINNING)
-            inputs.append({**nothing, **_stated(upstream, known)})
-        known[port.name] = port.box.joint_marks(port.index, inputs)
-    return known[port.name]
-
-
-def _side(side: int) -> str:
-    return joint_mark(side, "")

@@ -10,14 +10,13 @@ from typing import TYPE_CHECKING, ClassVar
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.algebra.box import Box, Marks
+from penstock.algebra.box import Box
 from penstock.algebra.error_records import REJECT_SCHEMA
-from penstock.algebra.hidden import ENDED, falling
+from penstock.algebra.marks import FALLING, UNKNOWN, Mark, Marks
 from penstock.algebra.ticks import BEGINNING, tick_text, to_ticks
 
 if TYPE_CHECKING:
     from penstock.connectors.connector import Connector
-    from penstock.progress.extremes import Extremes
     from penstock.progress.policy import Policy
 
 
@@ -34,9 +33,9 @@ class Track:
         return self.policy.descending
 
     @property
-    def mark(self) -> str:
+    def mark(self) -> Mark:
         """The name of its mark."""
-        return falling(self.attribute) if self.descending else self.attribute
+        return Mark(self.attribute, FALLING) if self.descending else Mark(self.attribute)
 
     def ticks(self, column: pa.ChunkedArray) -> pa.ChunkedArray:
         """Its values as ticks that grow; those of no use are `out_of_range`."""
@@ -88,14 +87,6 @@ class Source(Box):
         """All progressing attributes, `on` first."""
         return tuple(Track(a, self.tuples.field(a).type, policy) for a, policy in ((self.on, self.policy), *self.also))
 
-    def extremes(self, track: Track, seen: Extremes) -> Extremes:
-        """What is known of one attribute of a shard."""
-        return seen if track == self.tracks[0] else seen.of(track.mark)
-
-    def marks(self, seen: Extremes) -> dict[str, int]:
-        """The low-water marks that a shard states."""
-        return {t.mark: t.policy.low_water_mark(self.extremes(t, seen), t.kind) for t in self.tracks}
-
     @property
     def stamped(self) -> bool:
         """Whether the intake gives tuples their progressing attribute."""
@@ -109,10 +100,9 @@ class Source(Box):
     def schema(self, port: int) -> pa.Schema:
         return REJECT_SCHEMA if port == self.ERRORS else self.tuples
 
-    def progress(self, port: int, marks: Sequence[Marks]) -> dict[str, int]:
+    def progress(self, port: int, inputs: Sequence[Marks]) -> Marks:
         # Late tuples and broken records come in no order that anything is known of, until the input has ended.
-        tracks = self.tracks if port == 0 else ()
-        return {**{track.mark: BEGINNING for track in tracks}, ENDED: BEGINNING}
+        return Marks.made((track.mark, BEGINNING) for track in self.tracks) if port == 0 else UNKNOWN
 
     def required(self, port_columns: Sequence[frozenset[str]]) -> tuple[frozenset[str], ...]:
         return ()

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from penstock.algebra.box import Box, Port
 from penstock.algebra.expressions.kernel import quote
-from penstock.algebra.hidden import fallen
 from penstock.algebra.naming import did_you_mean
 from penstock.errors import QueryError
 
@@ -72,12 +71,12 @@ def _advice(box: Box, attribute: str) -> str:
 
 
 def _timed(port: Port) -> tuple[str, ...]:
-    return (*port.progressing, *fallen(port.box.marked(port.index)))
+    return (*port.progressing, *port.shape.falling)
 
 
 def downwards(stream: Stream) -> list[str]:
     """The attributes on which a stream progresses downwards."""
-    return fallen(stream._port.box.marked(stream._port.index))
+    return list(stream._port.shape.falling)
 
 
 def refuse_downwards(stream: Stream, attribute: str, what: str) -> None:

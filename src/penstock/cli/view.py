@@ -13,6 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from penstock.algebra.box import Output
+from penstock.algebra.marks import UNKNOWN
 from penstock.algebra.source import Source
 from penstock.algebra.ticks import BEGINNING, END, from_ticks, tick_ns, tick_of
 from penstock.boxes.aggregate.box import Aggregate
@@ -94,7 +95,7 @@ def waiting(sight: Sight) -> Text:
     text = Text.assemble(" ", (" and ".join(held_by), "bold yellow"), f" {verb} the windows back")
     text.no_wrap, text.overflow = True, "ellipsis"  # a view that keeps its height does not jump
     for box in _aggregates(sight):
-        mark = sight.record.marks[box.inputs[0].name][box.on]
+        mark = sight.record.marks[box.inputs[0].name].of(box.on)
         if mark not in (BEGINNING, END):
             end = box.window.start_of(box.window.last_closed(mark) + 1) + box.window.size
             kind = box.inputs[0].schema.field(box.on).type
@@ -201,7 +202,7 @@ def holding(sight: Sight) -> list[str]:
 
 
 def mark_of(sight: Sight, source: Source) -> int:
-    return sight.record.marks.get(source.name, {}).get(source.on, BEGINNING)
+    return sight.record.marks.get(source.name, UNKNOWN).of(source.on)
 
 
 def newest_tick(sight: Sight) -> int:

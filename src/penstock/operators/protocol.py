@@ -13,12 +13,13 @@ the box requires it; a holder that decides on the order of what leaves sets it, 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Protocol
 
 import pyarrow as pa
 
-from penstock.algebra.box import Marks
+from penstock.algebra.joint_punctuation import Way
+from penstock.algebra.marks import Marks
 
 Departures = Iterable[tuple[int, pa.Table]]
 """Tuples that leave an operator: (output port, tuples)."""
@@ -70,7 +71,7 @@ class Holder(ABC):
         """What it waits for, as (input, attribute, tick that the low-water mark must reach); the next of each input."""
         return ()
 
-    def ways(self, marks: Sequence[Marks]) -> Sequence[Mapping[str, int]]:
+    def ways(self, marks: Sequence[Marks]) -> Sequence[Way]:
         """Other ways out, where marks of the first input work together: each is all the ticks that they must reach."""
         return ()
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from penstock.algebra.box import Output, Port, Stateful
-from penstock.algebra.hidden import fallen
-from penstock.algebra.joint_punctuation import joint_names
 from penstock.plan.mark_groups import lost
 from penstock.plan.plan import INTAKE, OUT_OF_ORDER, Plan
 
@@ -48,7 +46,7 @@ def _inputs(ports: tuple[Port, ...]) -> str:
 
 
 def _progress(port: Port) -> str:
-    down = [f"{attribute} (descending)" for attribute in fallen(port.box.marked(port.index))]
+    down = [f"{attribute} (descending)" for attribute in port.shape.falling]
     progress = ", ".join((*port.progressing, *down))
     return f"{port.name}: progress on {progress}" if progress else f"{port.name}: no progress"
 
@@ -56,7 +54,7 @@ def _progress(port: Port) -> str:
 def _jointly(plan: Plan, port: Port) -> str:
     if port.name not in plan.network.joint:
         return ""
-    left, right = (" or ".join(names) for names in joint_names(port))
+    left, right = (" or ".join(side) for side in port.shape.joint)
     return f", and jointly on ({left}, {right})"
 
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 from penstock.algebra.box import Port
-from penstock.algebra.joint_punctuation import joint_names
 from penstock.plan.plan import Plan
 
 
@@ -22,7 +21,7 @@ def state_jointly(plan: Plan) -> Plan:
 
 def _add(port: Port, ports: set[str]) -> None:
     """The port, and those upstream that what it states is made of."""
-    if port.name not in ports and all(joint_names(port)):
+    if port.name not in ports and all(port.shape.joint):
         ports.add(port.name)
         # A join makes its pair of the marks that its inputs state alone.
         for upstream in () if port.box.begins_pairs else port.box.inputs:

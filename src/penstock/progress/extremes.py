@@ -83,19 +83,19 @@ class Extremes:
     left: int = 0
     """The clock reading at which the shard was last closed."""
     others: Mapping[str, Reach] = field(default_factory=dict)
-    """The same of further progressing attributes, by their marks."""
+    """The same of further progressing attributes, by their names; values of those that decrease are negated."""
     highest: Highest = NONE
     """The largest values, where a policy counts tuples."""
 
     def merge(self, other: Extremes) -> Extremes:
-        marks = dict.fromkeys((*self.others, *other.others))
+        attributes = dict.fromkeys((*self.others, *other.others))
         return Extremes(
             max(self.largest, other.largest),
             max(self.stated, other.stated),
             self.ended or other.ended,
             max(self.at, other.at),
             max(self.left, other.left),
-            {m: self.others.get(m, Reach()).merge(other.others.get(m, Reach())) for m in marks},
+            {a: self.others.get(a, Reach()).merge(other.others.get(a, Reach())) for a in attributes},
             self.highest.merge(other.highest),
         )
 
@@ -104,9 +104,9 @@ class Extremes:
         """Whether the shard was closed and has not come back: it holds nobody back."""
         return self.left > self.at
 
-    def of(self, mark: str) -> Extremes:
+    def of(self, attribute: str) -> Extremes:
         """What is known of a further attribute."""
-        reach = self.others.get(mark, Reach())
+        reach = self.others.get(attribute, Reach())
         return replace(self, largest=reach.largest, stated=reach.stated, others={}, highest=reach.highest)
 
     def to_json(self) -> dict[str, Any]:
@@ -116,13 +116,13 @@ class Extremes:
             "ended": self.ended,
             "at": self.at,
             "left": self.left,
-            "others": {mark: reach.to_json() for mark, reach in self.others.items()},
+            "others": {attribute: reach.to_json() for attribute, reach in self.others.items()},
             "highest": self.highest.to_json(),
         }
 
     @staticmethod
     def from_json(document: Mapping[str, Any]) -> Extremes:
-        others = {mark: Reach.from_json(reach) for mark, reach in document.get("others", {}).items()}
+        others = {attribute: Reach.from_json(reach) for attribute, reach in document.get("others", {}).items()}
         return Extremes(**{**document, "others": others, **_highest(document)})
 
 

@@ -23,6 +23,7 @@ import pyarrow.compute as pc
 
 from penstock.algebra.error_records import reject_table, why_out_of_range
 from penstock.algebra.expressions.expression import bind_predicate, mask
+from penstock.algebra.marks import Mark, Marks
 from penstock.algebra.source import Source, Track
 from penstock.algebra.ticks import BEGINNING, out_of_range
 from penstock.errors import WorldError
@@ -38,8 +39,8 @@ class Verdict:
     """The ticks of each progressing attribute, of all tuples, late ones too."""
     largest: Sequence[int | None]
     """The largest tick of each, of the tuples that are taken."""
-    stated: Mapping[str, int]
-    """What records that are punctuation state, by mark."""
+    stated: Marks
+    """What records that are punctuation state."""
     highest: Sequence[Highest]
     """The largest values of each that tuples have brought, late ones too, where a policy counts tuples."""
     punctuation: pa.Array | None = None
@@ -55,7 +56,7 @@ class Verdict:
             return None
         rest = zip(source.tracks[1:], self.largest[1:], self.highest[1:], strict=True)
         others = {
-            track.mark: Reach(BEGINNING if tick is None else tick, highest=highest)
+            track.attribute: Reach(BEGINNING if tick is None else tick, highest=highest)
             for track, tick, highest in rest
             if tick is not None or highest.values
         }
@@ -64,7 +65,7 @@ class Verdict:
         return Extremes(largest, at=now, others=others, highest=self.highest[0])
 
 
-def judge(source: Source, tuples: pa.Table, issued: Mapping[str, int]) -> Verdict:
+def judge(source: Source, tuples: pa.Table, issued: Marks) -> Verdict:
     """Judge the records of a chunk by what their shard had stated before; raises if any is late that must not be."""
     ticks = [track.ticks(tuples.column(track.attribute)) for track in source.tracks]
     values = _values(ticks, None)
@@ -87,10 +88,10 @@ def judge(source: Source, tuples: pa.Table, issued: Mapping[str, int]) -> Verdic
     return Verdict(values, [largest for _, largest in bounds], stated, highest, punctuation, unfit, late, taken)
 
 
-def strongest(source: Source, stated: Mapping[str, Sequence[int]]) -> dict[str, int]:
-    """The strongest of what punctuation elements in the data say, by mark."""
+def strongest(source: Source, stated: Mapping[str, Sequence[int]]) -> Marks:
+    """The strongest of what punctuation elements in the data say, by attribute."""
     said = [(track, stated[track.attribute]) for track in source.tracks if track.attribute in stated]
-    return {track.mark: max(-tick if track.descending else tick for tick in ticks) for track, ticks in said}
+    return Marks.made((track.mark, max(-tick if track.descending else tick for tick in ticks)) for track, ticks in said)
 
 
 def unfit_rejects(tuples: pa.Table, source: Source, origin: str) -> pa.Table:
@@ -112,10 +113,10 @@ def _unfit(track: Track, ticks: pa.ChunkedArray, bounds: tuple[int | None, int |
 
 def _punctuation(
     source: Source, tuples: pa.Table, ticks: Sequence[pa.ChunkedArray], unfits: Sequence[pa.Array | None]
-) -> tuple[pa.Array | None, dict[str, int]]:
+) -> tuple[pa.Array | None, Marks]:
     """A mask of the records that are punctuation, if a policy knows such records, and what they state."""
     found: pa.Array | None = None
-    stated: dict[str, int] = {}
+    stated: list[tuple[Mark, int]] = []
     for track, values, unfit in zip(source.tracks, ticks, unfits, strict=True):
         where = track.policy.where
         if where is None:
@@ -124,12 +125,12 @@ def _punctuation(
         marked = marked if unfit is None else pc.and_not(marked, unfit)
         largest = pc.max(values.filter(marked)).as_py()
         if largest is not None:
-            stated[track.mark] = largest
+            stated.append((track.mark, largest))
         found = marked if found is None else pc.or_(found, marked)
-    return found, stated
+    return found, Marks.made(stated)
 
 
-def _highest(track: Track, values: Values, issued: Mapping[str, int]) -> Highest:
+def _highest(track: Track, values: Values, issued: Marks) -> Highest:
     """The largest values of a chunk, as many as a policy remembers.
 
     What is not above the mark of the shard cannot move it: so much is known already.
@@ -137,7 +138,7 @@ def _highest(track: Track, values: Values, issued: Mapping[str, int]) -> Highest
     room = track.policy.remembers
     if not room:
         return NONE
-    ticks = values.ticks[values.ticks > issued.get(track.mark, BEGINNING)]
+    ticks = values.ticks[values.ticks > issued.of(track.mark)]
     if len(ticks) > room:
         ticks = np.partition(ticks, len(ticks) - room)[-room:]
     return Highest(room, tuple(np.sort(ticks)[::-1].tolist()))
@@ -147,13 +148,13 @@ def _late(
     source: Source,
     ticks: Sequence[pa.ChunkedArray],
     smallest: Sequence[int | None],
-    issued: Mapping[str, int],
+    issued: Marks,
     keep: pa.Array | None,
 ) -> pa.Array | None:
     """A mask of the tuples that are below what their shard has stated, of any attribute; None if there are none."""
     found: pa.Array | None = None
     for track, values, least in zip(source.tracks, ticks, smallest, strict=True):
-        stated = issued.get(track.mark, BEGINNING)
+        stated = issued.of(track.mark)
         if least is None or least >= stated:
             continue
         late = pc.less(values, stated).combine_chunks()

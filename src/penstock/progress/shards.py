@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from penstock.algebra.hidden import ENDED
+from penstock.algebra.marks import Marks, least, most
 from penstock.algebra.source import Source, Track
-from penstock.algebra.ticks import BEGINNING, END
+from penstock.algebra.ticks import BEGINNING
 from penstock.progress.extremes import NOTHING, Extremes, Reach
 from penstock.progress.idle import Idle
 
@@ -29,31 +29,38 @@ def write_shards(shards: Mapping[str, Extremes]) -> dict[str, dict[str, Any]]:
     return {shard: extremes.to_json() for shard, extremes in shards.items()}
 
 
-def source_marks(source: Source, shards: Mapping[str, Extremes]) -> dict[str, int]:
+def extremes_of(source: Source, track: Track, seen: Extremes) -> Extremes:
+    """What is known of one attribute of a shard."""
+    return seen if track == source.tracks[0] else seen.of(track.attribute)
+
+
+def shard_marks(source: Source, seen: Extremes) -> Marks:
+    """The low-water marks that a shard states."""
+    return Marks.made((t.mark, t.policy.low_water_mark(extremes_of(source, t, seen), t.kind)) for t in source.tracks)
+
+
+def source_marks(source: Source, shards: Mapping[str, Extremes]) -> Marks:
     """The low-water marks of an input, the minimum over its open shards, those known but silent included; and its end.
 
     Where all shards have been closed, the furthest of them says where the input stands.
     """
-    stated = [source.marks(seen) for seen in shards.values() if not seen.gone]
-    left = [source.marks(seen) for seen in shards.values() if seen.gone]
+    stated = [shard_marks(source, seen) for seen in shards.values() if not seen.gone]
+    left = [shard_marks(source, seen) for seen in shards.values() if seen.gone]
     ended = any(s.ended for s in shards.values()) and all(s.ended or s.gone for s in shards.values())
-    marks = {
-        track.mark: (min if stated else max)((m[track.mark] for m in stated or left), default=BEGINNING)
-        for track in source.tracks
-    }
-    return {**marks, ENDED: END if ended else BEGINNING}
+    marks = least(stated) if stated else most(left) if left else source.shape(0)
+    return marks.with_ended(ended)
 
 
-def stating(source: Source, marks: Mapping[str, int]) -> Extremes:
+def stating(source: Source, marks: Marks) -> Extremes:
     """A shard that states marks, and has delivered nothing."""
-    first = source.tracks[0].mark
-    others = {mark: Reach(stated=tick) for mark, tick in marks.items() if mark != first}
-    return Extremes(stated=marks.get(first, BEGINNING), others=others)
+    first, *rest = source.tracks
+    others = {track.attribute: Reach(stated=marks.of(track.mark)) for track in rest if marks.has(track.mark)}
+    return Extremes(stated=marks.of(first.mark), others=others)
 
 
 def statement(source: Source, track: Track, seen: Extremes, idle: Idle, now: int) -> int | None:
     """What a silent shard states of an attribute; None where it has said as much."""
-    known = source.extremes(track, seen)
+    known = extremes_of(source, track, seen)
     if track.policy.groups:
         # Each group makes progress of its own: the largest value is that of one of them alone.
         known = replace(known, largest=BEGINNING)

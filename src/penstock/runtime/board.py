@@ -15,12 +15,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from penstock.algebra.hidden import ENDED
+from penstock.algebra.joint_punctuation import Way, read_ways, write_ways
+from penstock.algebra.marks import Mark, Marks
 from penstock.algebra.source import Source
 from penstock.errors import WorldError
 from penstock.progress.disorder import Disorder
 from penstock.progress.extremes import Extremes
-from penstock.progress.shards import read_shards, source_marks, write_shards
+from penstock.progress.issued import Issued, issued_by
+from penstock.progress.shards import read_shards, write_shards
 from penstock.runtime.refusals import Refusals
 from penstock.runtime.traces import Trace
 from penstock.runtime.work import BoxWork, InputCount
@@ -31,21 +33,6 @@ _SUFFIX: Final = ".json"
 _OFFSET: Final = ".offset"
 KEEP_RECORDS: Final = 16
 """Records kept behind the newest: a replay asks for the one before the batch, people look at a few more."""
-
-
-@dataclass(frozen=True)
-class Issued:
-    """What an input had stated before a batch: what is below it is late."""
-
-    stands: Mapping[str, int] = field(default_factory=dict)
-    """The marks of the whole input, which a shard that appears must not take back."""
-    shards: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
-    """The marks of each open shard."""
-    reached: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
-    """The largest value that each shard has delivered, by mark."""
-
-    def to_json(self) -> dict[str, Any]:
-        return {"stands": self.stands, "shards": self.shards, "reached": self.reached}
 
 
 @dataclass(frozen=True)
@@ -60,20 +47,20 @@ class Need:
     """Rows that the box holds: tuples or partial aggregates."""
     since: int
     """The clock reading, in microseconds since the epoch, of the batch in which it began to wait for this."""
-    jointly: Sequence[Mapping[str, int]] = ()
-    """Ticks of joint marks that release something of it, too: all of one mapping together."""
+    jointly: Sequence[Way] = ()
+    """Ticks of joint marks that release something of it, too."""
 
     @property
-    def ways(self) -> list[Mapping[str, int]]:
+    def ways(self) -> list[Way]:
         """All that releases it, or something of it; the shortest first."""
-        return [*self.jointly, {self.attribute: self.tick}]
+        return [*self.jointly, {Mark(self.attribute): self.tick}]
 
     def to_json(self) -> dict[str, Any]:
-        return dict(vars(self))
+        return {**vars(self), "jointly": write_ways(self.jointly)}
 
     @staticmethod
     def from_json(document: Mapping[str, Any]) -> Need:
-        return Need(**{**document, "jointly": tuple(document.get("jointly", ()))})
+        return Need(**{**document, "jointly": read_ways(document["jointly"])})
 
 
 @dataclass(frozen=True)
@@ -83,10 +70,10 @@ class Record:
     batch: int = -1
     shards: Mapping[str, Mapping[str, Extremes]] = field(default_factory=dict)
     """What each shard of each input has delivered."""
-    marks: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
-    """The low-water marks of every port, by port and attribute."""
-    buckets: Mapping[str, Mapping[str, Mapping[str, int]]] = field(default_factory=dict)
-    """The low-water marks of ports that leave a stage, by port, bucket and attribute."""
+    marks: Mapping[str, Marks] = field(default_factory=dict)
+    """The low-water marks of every port."""
+    buckets: Mapping[str, Mapping[str, Marks]] = field(default_factory=dict)
+    """The low-water marks of ports that leave a stage, by port and bucket."""
     inputs: Mapping[str, InputCount] = field(default_factory=dict)
     boxes: Mapping[str, BoxWork] = field(default_factory=dict)
     """Work of every box since the start; held rows and open windows as they are now."""
@@ -126,12 +113,7 @@ class Record:
 
     def issued(self, source: Source) -> Issued:
         """What an input and each of its open shards have stated."""
-        shards = self.shards.get(source.name, {})
-        stands = {mark: tick for mark, tick in source_marks(source, shards).items() if mark != ENDED}
-        reached = {
-            shard: {t.mark: source.extremes(t, seen).largest for t in source.tracks} for shard, seen in shards.items()
-        }
-        return Issued(stands, {shard: source.marks(seen) for shard, seen in shards.items() if not seen.gone}, reached)
+        return issued_by(source, self.shards.get(source.name, {}))
 
     def with_inputs(self, sources: Iterable[Source]) -> Record:
         """The same, with zeros for inputs of which no batch has brought anything yet."""
@@ -142,6 +124,11 @@ class Record:
         return {
             **vars(self),
             "shards": {name: write_shards(shards) for name, shards in self.shards.items()},
+            "marks": {port: marks.to_json() for port, marks in self.marks.items()},
+            "buckets": {
+                port: {bucket: marks.to_json() for bucket, marks in by_bucket.items()}
+                for port, by_bucket in self.buckets.items()
+            },
             "inputs": {name: count.to_json() for name, count in self.inputs.items()},
             "boxes": {name: work.to_json() for name, work in self.boxes.items()},
             "waiting": [need.to_json() for need in self.waiting],
@@ -158,8 +145,11 @@ class Record:
         return Record(
             document["batch"],
             {name: read_shards(shards) for name, shards in document["shards"].items()},
-            document["marks"],
-            document["buckets"],
+            {port: Marks.from_json(marks) for port, marks in document["marks"].items()},
+            {
+                port: {bucket: Marks.from_json(marks) for bucket, marks in by_bucket.items()}
+                for port, by_bucket in document["buckets"].items()
+            },
             {name: InputCount.from_json(c) for name, c in document["inputs"].items()},
             {name: BoxWork.from_json(w) for name, w in document["boxes"].items()},
             document["outputs"],

@@ -1,4 +1,4 @@
-"""How documents say in which format they are written, and what becomes of those that are newer."""
+"""How documents say in which format they are written, and what becomes of those in another one."""
 
 from __future__ import annotations
 
@@ -7,18 +7,14 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from penstock.errors import WorldError
-from penstock.storage.sealed import RESTORE
+from penstock.storage.sealed import RESTORE, other_format
 
 
-def refuse_newer(what: str, document: Mapping[str, Any], known: int) -> None:
-    """Refuse a document whose format number is beyond the one that is known; one without a number is the oldest."""
-    if document.get("format", known) > known:
-        raise WorldError(
-            f"{what} was written by a newer version of Penstock",
-            expected=f"format {known} or older",
-            found=f"format {document['format']}",
-            hint="run the network with the newer version",
-        )
+def refuse_other(what: str, document: Mapping[str, Any], known: int) -> None:
+    """Refuse a document whose format number is not the one that is known; one without a number is the oldest."""
+    found = document.get("format", 1)
+    if found != known:
+        raise other_format(what, found, known)
 
 
 @contextlib.contextmanager

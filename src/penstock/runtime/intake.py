@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 
 from penstock.algebra.box import Port
 from penstock.algebra.hidden import SEQ
+from penstock.algebra.marks import Marks
 from penstock.algebra.source import Source
 from penstock.algebra.ticks import BEGINNING
 from penstock.connectors.connector import Chunk, Split
@@ -26,11 +27,11 @@ from penstock.errors import WorldError
 from penstock.plan.plan import INTAKE
 from penstock.progress.disorder import Gauge, Stretch, Values
 from penstock.progress.extremes import NOTHING, Extremes
+from penstock.progress.issued import Issued
 from penstock.progress.judge import judge, strongest, unfit_rejects
 from penstock.progress.shards import add_seen, stating
 from penstock.runtime import traces
 from penstock.runtime.allotment import columns_to_read
-from penstock.runtime.board import Issued
 from penstock.runtime.control import Control
 from penstock.runtime.job import Job, part_number
 from penstock.runtime.notes import Note, Report
@@ -108,7 +109,7 @@ class Intake:
     def report(self, source: str, shard: str, seen: Extremes) -> None:
         add_seen(self._seen.setdefault(source, {}), {shard: seen})
 
-    def state(self, source: Source, shard: str, marks: Mapping[str, int]) -> None:
+    def state(self, source: Source, shard: str, marks: Marks) -> None:
         """A shard states marks."""
         self.report(source.name, shard, stating(source, marks))
 
@@ -158,7 +159,7 @@ class Intake:
             verdict = judge(source, tuples, issued)
         except WorldError as error:
             raise error.located(network=self._job.plan.network.name) from None
-        if verdict.stated:
+        if verdict.stated.says_anything:
             self.state(source, shard, verdict.stated)
         self._measure(source, shard, verdict.arrived)
         if (seen := verdict.extremes(source, self._control.now)) is not None:
@@ -185,14 +186,13 @@ class Intake:
             return tuples
         return tuples.append_column(SEQ, pa.array(np.arange(seq, seq + tuples.num_rows, dtype=np.int64)))
 
-    def _stated_by(self, source: Source, shard: str) -> Mapping[str, int]:
-        """What a shard had stated before this batch. One that has just appeared, or comes back after it was closed,
-        starts where its input stands: windows below have left, and what would belong there is late."""
+    def _stated_by(self, source: Source, shard: str) -> Marks:
+        """What a shard had stated before this batch; one that was not open states it with this batch."""
         known = self._issued.get(source.name, Issued())
+        before = known.before(shard)
         if shard not in known.shards:
-            self.state(source, shard, known.stands)
-            return known.stands
-        return known.shards[shard]
+            self.state(source, shard, before)
+        return before
 
     def rows(self, *, tell: bool) -> Iterator[Row]:
         """What leaves the task, for the stages and for the outlet; `tell` them what the offset says, too."""
@@ -238,7 +238,7 @@ class Intake:
         gauges = self._gauges.setdefault(source.name, {}).setdefault(shard, {})
         for track, each in zip(source.tracks, values, strict=True):
             if measured(source, track):
-                gauges.setdefault(track.attribute, Gauge(known.get(track.mark, BEGINNING))).take(each)
+                gauges.setdefault(track.attribute, Gauge(known.get(track.attribute, BEGINNING))).take(each)
 
     def _count(self, source: Source, more: InputCount) -> None:
         self._counts[source.name] = self._counts.get(source.name, InputCount()) + more

@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from penstock.algebra.box import Marks
+from penstock.algebra.marks import Marks
 from penstock.progress.extremes import Extremes
 from penstock.progress.shards import read_shards, write_shards
-from penstock.runtime.formats import refuse_newer
+from penstock.runtime.formats import refuse_other
 
-FORMAT: Final = 1
-"""How memos are written. A newer one is refused."""
+FORMAT: Final = 2
+"""How memos are written. Another one is refused."""
 
 
 @dataclass(frozen=True)
@@ -35,27 +35,37 @@ class Memo:
     def to_json(self) -> dict[str, Any]:
         """A JSON document; what says nothing is left out.
 
-        >>> Memo(now=3, sent={"counts": {"ts": 5}}).to_json()
-        {'format': 1, 'now': 3, 'sent': {'counts': {'ts': 5}}}
+        >>> Memo(now=3, sent={"counts": Marks({"ts": 5})}).to_json()
+        {'format': 2, 'now': 3, 'sent': {'counts': {'rising': {'ts': 5}}}}
         """
         told = {
             "offset": self.offset,
             "now": self.now,
             "tables": self.tables,
             "shards": {name: write_shards(known) for name, known in self.shards.items()},
-            "heard": self.heard,
-            "sent": self.sent,
+            "heard": {sender: _written(told) for sender, told in self.heard.items()},
+            "sent": _written(self.sent),
         }
         return {"format": FORMAT, **{name: value for name, value in told.items() if value}}
 
     @staticmethod
     def from_json(document: Mapping[str, Any]) -> Memo:
-        refuse_newer("the memo of a stage", document, FORMAT)
+        if not document:
+            return Memo()
+        refuse_other("the memo of a stage", document, FORMAT)
         return Memo(
             document.get("offset", ""),
             document.get("now", 0),
             document.get("tables", {}),
             {name: read_shards(known) for name, known in document.get("shards", {}).items()},
-            document.get("heard", {}),
-            document.get("sent", {}),
+            {sender: _read(told) for sender, told in document.get("heard", {}).items()},
+            _read(document.get("sent", {})),
         )
+
+
+def _written(told: Mapping[str, Marks]) -> dict[str, Any]:
+    return {box: marks.to_json() for box, marks in told.items()}
+
+
+def _read(told: Mapping[str, Any]) -> dict[str, Marks]:
+    return {box: Marks.from_json(marks) for box, marks in told.items()}

@@ -6,14 +6,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
-from penstock.algebra.box import Marks
-from penstock.algebra.hidden import visible
-from penstock.algebra.joint_punctuation import shortest
+from penstock.algebra.joint_punctuation import Way, shortest
+from penstock.algebra.marks import Marks, least
 from penstock.algebra.network import Network
 from penstock.algebra.source import Source
-from penstock.algebra.ticks import BEGINNING
 from penstock.progress.disorder import Disorder, Stretch, joined
 from penstock.progress.extremes import Extremes
+from penstock.progress.propagation import propagate
 from penstock.progress.shards import add_seen, source_marks
 from penstock.runtime.board import Need, Record
 from penstock.runtime.notes import Report
@@ -69,11 +68,9 @@ def _marks(
     network: Network, shards: Mapping[str, Mapping[str, Extremes]], buckets: Mapping[str, Mapping[str, Marks]]
 ) -> dict[str, Marks]:
     """The low-water marks of every port, from those of the inputs and of what leaves a stage."""
-    known: dict[str, Marks] = {s.name: source_marks(s, shards.get(s.name, {})) for s in network.sources}
-    for port, by_bucket in buckets.items():
-        attributes = dict.fromkeys(a for marks in by_bucket.values() for a in marks)
-        known[port] = {a: min(m.get(a, BEGINNING) for m in by_bucket.values()) for a in attributes}
-    return {port: {a: m[a] for a in visible(m)} for port, m in network.propagate(known).items()}
+    known = {s.name: source_marks(s, shards.get(s.name, {})) for s in network.sources}
+    known |= {port: least([*by_bucket.values()]) for port, by_bucket in buckets.items()}
+    return propagate(network, known)
 
 
 def _boxes(before: Record, reports: Iterable[Report]) -> dict[str, BoxWork]:
@@ -135,7 +132,7 @@ def _measured(source: Source, reports: Iterable[Report]) -> dict[str, Disorder]:
 def _waiting(before: Record, reports: Sequence[Report], boxes: Mapping[str, BoxWork], now: int) -> tuple[Need, ...]:
     """What boxes wait for, over all buckets; who waited for it before has waited since then."""
     found: dict[tuple[str, int, str], int] = {}
-    ways: dict[str, list[Mapping[str, int]]] = {}
+    ways: dict[str, list[Way]] = {}
     for report in reports:
         for box, needs in report.needs.items():
             for slot, attribute, tick in needs:

@@ -15,21 +15,22 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
 
-from penstock.algebra.box import Marks
+from penstock.algebra.joint_punctuation import Way, read_ways, write_ways
+from penstock.algebra.marks import Marks
 from penstock.connectors.targets.target import Receipt
 from penstock.progress.disorder import Stretch
 from penstock.progress.extremes import Extremes
 from penstock.progress.shards import read_shards, write_shards
 from penstock.runtime.control import Control
-from penstock.runtime.formats import refuse_newer
-from penstock.runtime.offsets import Said
+from penstock.runtime.formats import refuse_other
+from penstock.runtime.offsets import Said, read_said, write_said
 from penstock.runtime.refusals import Refusals
 from penstock.runtime.traces import Moment
 from penstock.runtime.train import OUTLET, Row, note_row
 from penstock.runtime.work import BoxWork, InputCount
 
-FORMAT: Final = 1
-"""How notes are written. A newer one is refused."""
+FORMAT: Final = 2
+"""How notes are written. Another one is refused."""
 
 T = TypeVar("T")
 
@@ -60,25 +61,25 @@ class Note:
     def to_json(self) -> dict[str, Any]:
         """A JSON document; the header of its row names the sender.
 
-        >>> Note("stage 1 bucket 0000", marks={"counts": {"ts": 5}}).to_json()
-        {'format': 1, 'marks': {'counts': {'ts': 5}}}
+        >>> Note("stage 1 bucket 0000", marks={"counts": Marks({"ts": 5})}).to_json()
+        {'format': 2, 'marks': {'counts': {'rising': {'ts': 5}}}}
         """
         return _saying(
             shards=_each(write_shards, self.shards),
             known=_each(write_shards, self.known),
             control=None if self.control is None else self.control.to_json(),
-            marks=self.marks,
+            marks=_each(Marks.to_json, self.marks),
         )
 
     @staticmethod
     def from_json(sender: str, document: Mapping[str, Any]) -> Note:
-        refuse_newer("a note to a stage", document, FORMAT)
+        refuse_other("a note to a stage", document, FORMAT)
         return Note(
             sender,
             _each(read_shards, document.get("shards", {})),
             _each(read_shards, document.get("known", {})),
             Control.from_json(document["control"]) if "control" in document else None,
-            document.get("marks", {}),
+            _each(Marks.from_json, document.get("marks", {})),
         )
 
 
@@ -105,7 +106,7 @@ class Report:
     """The clock reading at which a box wants to be run even if nothing arrives."""
     needs: Mapping[str, Sequence[tuple[int, str, int]]] = field(default_factory=dict)
     """What boxes wait for: (input, attribute, tick), by the box's name."""
-    ways: Mapping[str, Sequence[Mapping[str, int]]] = field(default_factory=dict)
+    ways: Mapping[str, Sequence[Way]] = field(default_factory=dict)
     """Other ways to release them."""
     behind: Mapping[str, str] = field(default_factory=dict)
     """Which part of the input of a box is furthest behind, in words."""
@@ -134,13 +135,13 @@ class Report:
             inputs=_each(InputCount.to_json, self.inputs),
             refusals=_each(Refusals.to_json, self.refusals),
             disorder=_each(_write_stretches, self.disorder),
-            said=self.said,
+            said=write_said(self.said),
             boxes=_each(BoxWork.to_json, self.boxes),
             bucket=self.bucket,
-            marks=self.marks,
+            marks=_each(Marks.to_json, self.marks),
             wake=self.wake,
             needs=self.needs,
-            ways=self.ways,
+            ways=_each(write_ways, self.ways),
             behind=self.behind,
             hops=self.hops,
             receipts=_each(_write_receipts, self.receipts),
@@ -148,7 +149,7 @@ class Report:
 
     @staticmethod
     def from_json(sender: str, document: Mapping[str, Any]) -> Report:
-        refuse_newer("a report to the outlet", document, FORMAT)
+        refuse_other("a report to the outlet", document, FORMAT)
         return Report(
             sender,
             document.get("now", 0),
@@ -156,13 +157,13 @@ class Report:
             _each(InputCount.from_json, document.get("inputs", {})),
             _each(Refusals.from_json, document.get("refusals", {})),
             _each(_read_stretches, document.get("disorder", {})),
-            tuple((kind, name, shard, marks) for kind, name, shard, marks in document.get("said", ())),
+            read_said(document.get("said", ())),
             _each(BoxWork.from_json, document.get("boxes", {})),
             document.get("bucket", 0),
-            document.get("marks", {}),
+            _each(Marks.from_json, document.get("marks", {})),
             document.get("wake"),
             _each(_read_needs, document.get("needs", {})),
-            document.get("ways", {}),
+            _each(read_ways, document.get("ways", {})),
             document.get("behind", {}),
             _each(_read_moment, document.get("hops", {})),
             _each(_read_receipts, document.get("receipts", {})),

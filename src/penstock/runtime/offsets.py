@@ -13,19 +13,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, Final
 
+from penstock.algebra.marks import Marks
 from penstock.connectors.connector import Position
 from penstock.errors import WorldError
 from penstock.progress.extremes import Extremes
-from penstock.runtime.board import Issued
-from penstock.runtime.formats import refuse_newer, refusing_other_forms
+from penstock.progress.issued import Issued
+from penstock.runtime.formats import refuse_other, refusing_other_forms
 from penstock.storage.sealed import RESTORE
 
-FORMAT: Final = 1
-"""How offsets are written. A newer one is refused."""
+FORMAT: Final = 2
+"""How offsets are written. Another one is refused."""
 
-Stated = Mapping[str, Mapping[str, Mapping[str, int]]]
-"""Ticks that shards state, by input, shard and mark."""
-Said = Sequence[tuple[str, str, str, Mapping[str, int]]]
+Stated = Mapping[str, Mapping[str, Marks]]
+"""What shards state, by input and shard."""
+Said = Sequence[tuple[str, str, str, Marks]]
 """What is said in the place of silent shards: kind, input, shard and marks."""
 Left = Mapping[str, Mapping[str, int]]
 """The clock readings at which shards leave, by input and shard."""
@@ -87,7 +88,7 @@ class Offset:
         """A JSON document; what says nothing is left out.
 
         >>> Offset({"in": InputAt({"at": 3})}, {"in": ("0",)}, 2).to_json()
-        {'format': 1, 'inputs': {'in': {'position': {'at': 3}, 'ended': False}}, 'shards': {'in': ['0']}, 'tasks': 2}
+        {'format': 2, 'inputs': {'in': {'position': {'at': 3}, 'ended': False}}, 'shards': {'in': ['0']}, 'tasks': 2}
         """
         told: dict[str, Any] = {
             "inputs": {name: {"position": at.position, "ended": at.ended} for name, at in self.inputs.items()},
@@ -103,8 +104,11 @@ class Offset:
             "beats": self.beats,
             "gone": self.gone,
             "size": None if self.size is None else {"rows": self.size.rows, "bytes": self.size.bytes},
-            "stated": self.stated,
-            "said": [list(each) for each in self.said],
+            "stated": {
+                name: {shard: marks.to_json() for shard, marks in shards.items()}
+                for name, shards in self.stated.items()
+            },
+            "said": write_said(self.said),
             "left": self.left,
             "starts": self.starts,
             "known": {
@@ -116,7 +120,7 @@ class Offset:
 
     @staticmethod
     def from_json(document: Mapping[str, Any]) -> Offset:
-        refuse_newer("an offset", document, FORMAT)
+        refuse_other("an offset", document, FORMAT)
         told = {each.name: document[each.name] for each in fields(Offset) if each.name in document}
         with refusing_other_forms("an offset"):
             return Offset(
@@ -124,15 +128,29 @@ class Offset:
                     **told,
                     "inputs": {name: InputAt(**at) for name, at in document["inputs"].items()},
                     "shards": {name: tuple(shards) for name, shards in document["shards"].items()},
-                    "issued": {name: Issued(**issued) for name, issued in document.get("issued", {}).items()},
+                    "issued": {name: Issued.from_json(issued) for name, issued in document.get("issued", {}).items()},
                     "size": Size(**document["size"]) if document.get("size") else None,
-                    "said": tuple((kind, name, shard, marks) for kind, name, shard, marks in document.get("said", ())),
+                    "stated": {
+                        name: {shard: Marks.from_json(marks) for shard, marks in shards.items()}
+                        for name, shards in document.get("stated", {}).items()
+                    },
+                    "said": read_said(document.get("said", ())),
                     "known": {
                         name: {shard: Extremes.from_json(seen) for shard, seen in shards.items()}
                         for name, shards in document.get("known", {}).items()
                     },
                 }
             )
+
+
+def write_said(said: Said) -> list[list[Any]]:
+    """What is said in the place of silent shards, as JSON."""
+    return [[kind, name, shard, marks.to_json()] for kind, name, shard, marks in said]
+
+
+def read_said(document: Sequence[Sequence[Any]]) -> Said:
+    """What is said in the place of silent shards, from JSON."""
+    return tuple((kind, name, shard, Marks.from_json(marks)) for kind, name, shard, marks in document)
 
 
 def offset_text(offset: Offset) -> str:
@@ -143,7 +161,7 @@ def offset_text(offset: Offset) -> str:
 def intake_offset(text: str) -> Offset:
     """The intake's offset in the text of a batch.
 
-    >>> text = 'v1\\n{"batchWatermarkMs": 0}\\n{"inputs": {}, "shards": {}, "tasks": 1, "now": 3}'
+    >>> text = 'v1\\n{"batchWatermarkMs": 0}\\n{"format": 2, "inputs": {}, "shards": {}, "tasks": 1, "now": 3}'
     >>> intake_offset(text).now
     3
     """

@@ -18,7 +18,7 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from penstock.algebra.ticks import BEGINNING
+from penstock.algebra.marks import UNKNOWN, Marks
 from penstock.connectors.targets.kept_results import KEEP_BYTES, KeptResults, Results
 from penstock.connectors.targets.target import Receipt
 from penstock.errors import WorldError
@@ -129,9 +129,9 @@ class Outlet:
         for output in self._job.plan.network.outputs:
             if output.name in self._kept:
                 port = output.inputs[0].name
-                former = before.marks.get(port, {})
-                changed = {a: m for a, m in record.marks[port].items() if m > former.get(a, BEGINNING)}
-                self._kept[output.name].post(record.batch, receipts.get(output.name, []), changed)
+                former, stated = before.marks.get(port, UNKNOWN), record.marks[port].rising
+                moved = Marks({attribute: tick for attribute, tick in stated.items() if tick > former.of(attribute)})
+                self._kept[output.name].post(record.batch, receipts.get(output.name, []), moved)
 
 
 def _limit(job: Job, target: Results) -> int | None:

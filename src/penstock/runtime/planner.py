@@ -18,9 +18,10 @@ from penstock.connectors.connector import Feed, Split
 from penstock.connectors.journal import FileJournal
 from penstock.errors import WorldError
 from penstock.progress.extremes import NOTHING, Extremes
+from penstock.progress.issued import Issued
 from penstock.runtime import traces
 from penstock.runtime.allotment import Allotment
-from penstock.runtime.board import Board, Issued, Record
+from penstock.runtime.board import Board, Record
 from penstock.runtime.carrying import carried
 from penstock.runtime.control import Control
 from penstock.runtime.job import Job

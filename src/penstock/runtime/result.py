@@ -5,13 +5,13 @@ from __future__ import annotations
 import datetime as dt
 import math
 import time
-from collections.abc import Mapping
 from typing import Any
 
 import pyarrow as pa
 
 from penstock.algebra.box import Output, Port
-from penstock.algebra.hidden import ARRIVED, is_hidden, visible
+from penstock.algebra.hidden import ARRIVED, is_hidden
+from penstock.algebra.marks import Marks
 from penstock.algebra.source import Source
 from penstock.algebra.ticks import BEGINNING, END, from_ticks
 from penstock.connectors.memory import PunctuationElement, punctuation
@@ -81,8 +81,8 @@ class Result:
         found: list[TupleElement | PunctuationElement] = []
         for batch in self._batches(output, kept):
             found += [TupleElement(row) for row in kept.table([batch]).to_pylist()]
-            if batch.marks:
-                found.append(punctuation(**{a: _value(m, schema.field(a).type) for a, m in batch.marks.items()}))
+            if stated := batch.marks.rising:
+                found.append(punctuation(**{a: _value(tick, schema.field(a).type) for a, tick in stated.items()}))
         return found
 
     def record(self) -> Record:
@@ -108,15 +108,17 @@ class Result:
         """
         network, record = self._job.plan.network, self._board.latest()
         ports = {p.name: p for box in network.boxes for p in (Port(box, i) for i in range(len(box.ports)))}
-        marks: dict[str, dict[str, Mapping[str, int]]] = {}
+        marks: dict[str, dict[str, Marks]] = {}
         for name, port in ports.items():
-            whole = record.marks.get(name, dict.fromkeys(port.progressing, BEGINNING))
-            marks[name] = {"": whole, **{f"bucket {b}": m for b, m in record.buckets.get(name, {}).items()}}
+            marks[name] = {
+                "": record.marks.get(name, port.shape),
+                **{f"bucket {b}": m for b, m in record.buckets.get(name, {}).items()},
+            }
         for source in network.sources:
             marks[source.name].update(record.issued(source).shards)
         return {
             name: {
-                shard: {a: _value(of_shard[a], ports[name].schema.field(a).type) for a in visible(of_shard)}
+                shard: {a: _value(tick, ports[name].schema.field(a).type) for a, tick in of_shard.rising.items()}
                 for shard, of_shard in shards.items()
             }
             for name, shards in marks.items()

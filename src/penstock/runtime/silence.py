@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
-from penstock.algebra.hidden import ENDED
+from penstock.algebra.joint_punctuation import Way
+from penstock.algebra.marks import UNKNOWN, Marks, most
 from penstock.algebra.network import Network
 from penstock.algebra.source import Source, Track
 from penstock.algebra.ticks import BEGINNING, END
@@ -17,10 +18,10 @@ from penstock.progress.idle import Heartbeat, Idle, OnDemand
 from penstock.progress.shards import source_marks, statement, stating
 from penstock.runtime.board import Need, Record
 from penstock.runtime.offsets import InputAt
-from penstock.runtime.waiting import Way, culprits, met
+from penstock.runtime.waiting import culprits, met
 
-Stated = dict[str, dict[str, dict[str, int]]]
-"""Ticks that shards state, by input, shard and mark."""
+Stated = dict[str, dict[str, Marks]]
+"""What shards state, by input and shard."""
 
 
 @dataclass(frozen=True)
@@ -91,7 +92,7 @@ class Silence:
         """What an input alone can state to meet a need, for each of its ways."""
         now = self._marks(record, {})
         for way in need.ways:
-            marks = {t.mark: self._enough(source, t, need, way) for t in source.tracks}
+            marks = Marks.made((t.mark, self._enough(source, t, need, way)) for t in source.tracks)
             asked: Stated = {source.name: dict.fromkeys(record.shards[source.name], marks)}
             before, after = (met(self.network, need, way, m) for m in (now, self._marks(record, asked)))
             if after and not before:
@@ -99,10 +100,10 @@ class Silence:
 
     def _enough(self, source: Source, track: Track, need: Need, way: Way) -> int:
         """The smallest mark of an attribute with which an input no longer holds a box back."""
-        ends = {s.name: {**{t.mark: END for t in s.tracks}, ENDED: END} for s in self.network.sources}
+        ends = {s.name: s.shape(0).at_end() for s in self.network.sources}
 
         def releases(tick: int) -> bool:
-            return met(self.network, need, way, {**ends, source.name: {**ends[source.name], track.mark: tick}})
+            return met(self.network, need, way, {**ends, source.name: ends[source.name].with_mark(track.mark, tick)})
 
         # Marks never decrease along a network, so halving finds it.
         low, high = BEGINNING, END
@@ -116,7 +117,7 @@ class Silence:
     def latent(self, inputs: Mapping[str, InputAt], now: int) -> Stated:
         """What inputs with latent timestamps state with every batch: whatever they bring later is later."""
         latent = [s for s in self.network.sources if s.timestamps == "latent" and not inputs[s.name].ended]
-        return {s.name: {shard: {s.on: now + 1} for shard in s.connector.shards()} for s in latent}
+        return {s.name: {shard: Marks({s.on: now + 1}) for shard in s.connector.shards()} for s in latent}
 
     def _silent(
         self, record: Record, source: Source, speaking: Collection[tuple[str, str]]
@@ -130,29 +131,30 @@ class Silence:
     ) -> None:
         tick = statement(source, track, seen, idle, now)
         if tick is not None:
-            found.setdefault(source.name, {}).setdefault(shard, {})[track.mark] = tick
+            shards = found.setdefault(source.name, {})
+            shards[shard] = shards.get(shard, UNKNOWN).with_mark(track.mark, tick)
 
-    def _marks(self, record: Record, stated: Stated) -> dict[str, dict[str, int]]:
+    def _marks(self, record: Record, stated: Stated) -> dict[str, Marks]:
         """The marks of all inputs, if shards stated this."""
         found = {}
         for source in self.network.sources:
             said = stated.get(source.name, {})
             shards = record.shards.get(source.name, {})
             found[source.name] = source_marks(
-                source, {shard: seen.merge(stating(source, said.get(shard, {}))) for shard, seen in shards.items()}
+                source, {shard: seen.merge(stating(source, said.get(shard, UNKNOWN))) for shard, seen in shards.items()}
             )
         return found
 
 
 def merged(first: Stated, second: Stated) -> Stated:
-    """Both, by input, shard and mark; of two values the larger.
+    """Both, by input and shard; of two marks the larger.
 
-    >>> merged({"a": {"0": {"ts": 1}}}, {"a": {"0": {"ts": 3}, "1": {"ts": 2}}})
-    {'a': {'0': {'ts': 3}, '1': {'ts': 2}}}
+    >>> both = merged({"a": {"0": Marks({"ts": 1})}}, {"a": {"0": Marks({"ts": 3}), "1": Marks({"ts": 2})}})
+    >>> both["a"]["0"].of("ts"), both["a"]["1"].of("ts")
+    (3, 2)
     """
-    found: Stated = {name: {shard: dict(marks) for shard, marks in shards.items()} for name, shards in first.items()}
+    found = {name: dict(shards) for name, shards in first.items()}
     for name, shards in second.items():
-        for shard, marks in shards.items():
-            own = found.setdefault(name, {}).setdefault(shard, {})
-            own.update({mark: max(tick, own.get(mark, tick)) for mark, tick in marks.items()})
+        own = found.setdefault(name, {})
+        own.update({shard: most([own.get(shard, UNKNOWN), marks]) for shard, marks in shards.items()})
     return found

@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from penstock.algebra.box import Box, Marks
-from penstock.algebra.ticks import BEGINNING, END
+from penstock.algebra.box import Box
+from penstock.algebra.marks import UNKNOWN, Marks, most
 from penstock.errors import WorldError
+from penstock.progress.between_stages import heard, rolled_up
 from penstock.progress.shards import add_seen, source_marks
 from penstock.runtime.control import Control
 from penstock.runtime.job import Job, part_number
@@ -133,11 +134,11 @@ def _with_shards(memo: Memo, notes: Sequence[Note], *, anew: bool) -> Memo:
 
 def _with_marks(memo: Memo, notes: Sequence[Note]) -> Memo:
     """What the stages before have told, with what they tell in this batch."""
-    heard = dict(memo.heard)
+    told = dict(memo.heard)
     for note in notes:
         if note.marks:
-            heard[note.sender] = {**heard.get(note.sender, {}), **note.marks}
-    return replace(memo, heard=heard)
+            told[note.sender] = {**told.get(note.sender, {}), **note.marks}
+    return replace(memo, heard=told)
 
 
 def _source_marks(job: Job, memo: Memo) -> dict[str, Marks]:
@@ -147,27 +148,22 @@ def _source_marks(job: Job, memo: Memo) -> dict[str, Marks]:
 
 def _heard_marks(job: Job, stage: int, memo: Memo) -> dict[str, Marks]:
     """The low-water marks at the entrance of a later stage: the minimum over the buckets before it, once all spoke."""
-    heard = memo.heard.values()
-    silent = len(heard) < job.settings.buckets
+    told, buckets = memo.heard.values(), job.settings.buckets
     return {
-        box.name: {
-            a: BEGINNING if silent else min(said.get(box.name, {}).get(a, BEGINNING) for said in heard)
-            for a in box.marked(0)
-        }
+        box.name: heard(box.shape(0), [said.get(box.name, UNKNOWN) for said in told], buckets)
         for box in _producers(job, before=stage)
     }
 
 
 def _rolled_marks(job: Job, stage: int, memo: Memo, marks: Mapping[str, Marks], *, anew: bool) -> dict[str, Marks]:
     """How far this stage has come, for every bucket of the next one."""
-    rolled: dict[str, Marks] = {
-        b.name: {a: _rolled_up(mark, job.plan.steps[b.name]) for a, mark in marks[b.name].items()}
-        for b in _producers(job, before=stage + 1)
+    rolled = {
+        box.name: rolled_up(marks[box.name], job.plan.steps[box.name]) for box in _producers(job, before=stage + 1)
     }
     if anew:
         # What a new version rolls up more coarsely must not take back what was said.
         for name in rolled.keys() & memo.sent.keys() & {*job.inherited.boxes, *_staying_inputs(job)}:
-            rolled[name] = {a: max(mark, memo.sent[name].get(a, mark)) for a, mark in rolled[name].items()}
+            rolled[name] = most([rolled[name], memo.sent[name]]).shaped(rolled[name])
     return rolled
 
 
@@ -178,7 +174,3 @@ def _staying_inputs(job: Job) -> list[str]:
 def _producers(job: Job, *, before: int) -> list[Box]:
     """The boxes whose progress enters a stage from outside: all sources, and the stateful boxes of earlier stages."""
     return [*job.plan.network.sources, *(b for stage in range(1, before) for b in job.plan.stateful(stage))]
-
-
-def _rolled_up(mark: int, step: int) -> int:
-    return mark if mark in (BEGINNING, END) else mark // step * step

@@ -14,14 +14,17 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.algebra.box import Box, Marks, Output, Port, Stateful, Stateless
+from penstock.algebra.box import Box, Output, Port, Stateful, Stateless
 from penstock.algebra.expressions.overflow import completed
-from penstock.algebra.hidden import ARRIVED, SEQ, end_of
-from penstock.algebra.ticks import END, to_ticks
+from penstock.algebra.hidden import ARRIVED, SEQ
+from penstock.algebra.joint_punctuation import Way
+from penstock.algebra.marks import Marks, all_ended
+from penstock.algebra.ticks import to_ticks
 from penstock.boxes.table_join.box import TableJoin
 from penstock.errors import InternalError, PenstockError, QueryError
 from penstock.operators.protocol import Entry, Operator, Slots
 from penstock.plan.plan import Plan
+from penstock.progress.propagation import advance
 from penstock.runtime.control import Control
 from penstock.runtime.traces import Moment
 from penstock.runtime.work import BoxWork
@@ -74,7 +77,7 @@ class Superbox:
         """When punctuation came to the boxes here, and when it left them."""
         self.needs: dict[str, list[tuple[int, str, int]]] = {}
         """What the boxes here wait for: (input, attribute, tick), by the box's name."""
-        self.ways: dict[str, Sequence[Mapping[str, int]]] = {}
+        self.ways: dict[str, Sequence[Way]] = {}
         """Other ways to release them."""
 
     def push(self, port: Port, tuples: pa.Table) -> None:
@@ -102,7 +105,7 @@ class Superbox:
             # An output may have the name of a box.
             if isinstance(box, Stateful) and box.name in self._holders:
                 self._punctuate(box, marks)
-            self._network.advance(box, marks)
+            advance(self._network, box, marks)
         return marks
 
     def _punctuate(self, box: Stateful, marks: dict[str, Marks]) -> None:
@@ -120,7 +123,7 @@ class Superbox:
                 held_rows=self._held(box),
                 open_windows=worker.open_windows(inputs),
             )
-            needs = [need for need in worker.needs(inputs) if inputs[need[0]].get(need[1], END) < need[2]]
+            needs = [(at, on, tick) for at, on, tick in worker.needs(inputs) if not inputs[at].reached(on, tick)]
             if needs:
                 self.needs[box.name] = needs
             if ways := worker.ways(inputs):
@@ -129,10 +132,10 @@ class Superbox:
                 self.behind[box.name] = behind
             stated = worker.output_marks(inputs)
             if stated is not None:
-                marks[box.name] = {**stated, **end_of(inputs)}
+                marks[box.name] = stated.with_ended(all_ended(inputs))
                 if self._bucket and all(box.keys(slot) == () for slot in range(len(box.inputs))):
                     # A box without keys lives in bucket 0: here nothing ever leaves it, which holds nobody back.
-                    marks[box.name] = dict.fromkeys(marks[box.name], END)
+                    marks[box.name] = stated.at_end()
         self.hops[box.name] = (arrived, time.time_ns() // 1000)
         for index, departing in results:
             self.push(Port(box, index), self._sequenced(Port(box, index), departing))

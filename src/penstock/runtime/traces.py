@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from penstock.algebra.box import Box
+from penstock.algebra.marks import Marks
 from penstock.algebra.network import Network
 from penstock.algebra.source import Source
 from penstock.runtime.work import BoxWork
@@ -131,7 +132,9 @@ def _downstream(network: Network, source: Source) -> list[Box]:
     return found
 
 
-def _states(source: Source, marks: Mapping[str, int]) -> str:
-    bounds = {track.mark: f"{track.attribute} {'<=' if track.descending else '>='} " for track in source.tracks}
-    texts = {track.mark: track.text for track in source.tracks}
-    return ", ".join(bounds[mark] + texts[mark](tick) for mark, tick in marks.items() if mark in bounds)
+def _states(source: Source, marks: Marks) -> str:
+    return ", ".join(
+        f"{track.attribute} {'<=' if track.descending else '>='} {track.text(marks.of(track.mark))}"
+        for track in source.tracks
+        if marks.has(track.mark)
+    )

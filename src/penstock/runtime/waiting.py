@@ -11,24 +11,23 @@ import datetime as dt
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from penstock.algebra.box import Marks, Port
-from penstock.algebra.hidden import ENDED
-from penstock.algebra.joint_punctuation import joint_attribute
+from penstock.algebra.box import Port
+from penstock.algebra.joint_punctuation import Way
+from penstock.algebra.marks import Mark, Marks
 from penstock.algebra.network import Network
 from penstock.algebra.source import Source
-from penstock.algebra.ticks import BEGINNING, END, tick_text
+from penstock.algebra.ticks import BEGINNING, tick_text
 from penstock.progress.extremes import Extremes
+from penstock.progress.propagation import propagate
+from penstock.progress.shards import extremes_of, shard_marks
 from penstock.runtime.board import Need, Record
-
-Way = Mapping[str, int]
-"""Ticks that marks of a need's input must reach, all of them, to release something."""
 
 
 def met(network: Network, need: Need, way: Way, sources: Mapping[str, Marks]) -> bool:
     """Whether marks at the sources would meet a need in one of its ways."""
     box = next(b for b in network.boxes if b.name == need.box and b.ports)
-    marks = network.propagate(sources)[box.inputs[need.slot].name]
-    return all(marks.get(mark, END) >= tick for mark, tick in way.items())
+    marks = propagate(network, sources)[box.inputs[need.slot].name]
+    return all(marks.reached(mark, tick) for mark, tick in way.items())
 
 
 def culprits(
@@ -36,12 +35,12 @@ def culprits(
 ) -> list[tuple[Source, str]]:
     """The inputs and shards that hold a box back on a way out: each would, even if all others had ended."""
     found = []
+    ends = {source.name: source.shape(0).at_end() for source in network.sources}
     for source in network.sources:
         for shard, seen in shards.get(source.name, {}).items():
             if seen.gone:
                 continue
-            others = {s.name: {**{t.mark: END for t in s.tracks}, ENDED: END} for s in network.sources}
-            if not met(network, need, way, {**others, source.name: {**source.marks(seen), ENDED: END}}):
+            if not met(network, need, way, {**ends, source.name: shard_marks(source, seen).with_ended(True)}):
                 found.append((source, shard))
     return found
 
@@ -87,22 +86,21 @@ def _explained(network: Network, record: Record, need: Need) -> Waiting:
     )
 
 
-def _target(port: Port, mark: str, tick: int) -> tuple[str, str]:
-    attribute = joint_attribute(mark)
-    return attribute, tick_text(tick, port.schema.field(attribute).type)
+def _target(port: Port, mark: Mark, tick: int) -> tuple[str, str]:
+    return mark.attribute, tick_text(tick, port.schema.field(mark.attribute).type)
 
 
 def _blame(network: Network, record: Record, source: Source, shard: str) -> str:
     seen = record.shards[source.name][shard]
     track = source.tracks[0]
-    mark = source.marks(seen)[track.mark]
+    mark = shard_marks(source, seen).of(track.mark)
     of_shard = f", shard '{shard}'" if len(record.shards[source.name]) > 1 else ""
     groups = [b.name for b in network.boxes if b.speaks_for == source.name]
     if groups and groups[0] in record.behind:
         return f"input '{source.name}'{of_shard}, where {record.behind[groups[0]]}"
     if seen.largest == BEGINNING and mark == BEGINNING:
         return f"input '{source.name}'{of_shard}, which has delivered nothing yet"
-    wanted = track.policy.wants(source.extremes(track, seen))
+    wanted = track.policy.wants(extremes_of(source, track, seen))
     if wanted is not None and mark == BEGINNING:
         return f"input '{source.name}'{of_shard}, whose tuples state nothing yet: {wanted}"
     silent = (record.now - seen.at) / 1_000_000 if seen.at else 0.0
@@ -125,7 +123,6 @@ def _release(blamed: list[tuple[Source, str]]) -> str:
 
 def _stands(source: Source, seen: Extremes) -> str:
     """How far a shard has come, on every attribute that it makes progress on."""
-    marks = source.marks(seen)
-    if len(marks) == 1:
-        return source.tracks[0].text(marks[source.tracks[0].mark])
-    return ", ".join(f"{track.attribute} {track.text(marks[track.mark])}" for track in source.tracks)
+    marks = shard_marks(source, seen)
+    texts = {track.attribute: track.text(marks.of(track.mark)) for track in source.tracks}
+    return ", ".join(f"{attribute} {text}" if len(texts) > 1 else text for attribute, text in texts.items())

@@ -28,7 +28,7 @@ import psutil
 
 from penstock.errors import WorldError
 from penstock.storage.folder import Folder
-from penstock.storage.sealed import read_sealed, write_sealed
+from penstock.storage.sealed import OtherFormatError, read_sealed, write_sealed
 
 _LOCK: Final = "lease.lock"
 _LEASE: Final = "lease.json"
@@ -236,11 +236,13 @@ def _in_use(folder: Folder, holder: Holder | None, lock: int | None) -> WorldErr
 
 
 def holder_of(folder: Folder) -> Holder | None:
-    """Who the lease names; None if there is none that can be read."""
+    """Who the lease names; None if there is none that can be read. That of another version of Penstock is refused."""
     if not folder.exists(_LEASE):
         return None
     try:
         return Holder(**read_sealed(folder, _LEASE))
+    except OtherFormatError:
+        raise
     except (WorldError, TypeError):
         return None  # cut short by a power cut, with its holder: a lock, or the epochs on the board, say the rest
 

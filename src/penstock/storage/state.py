@@ -28,7 +28,7 @@ import pyarrow as pa
 from penstock.algebra.ticks import BEGINNING
 from penstock.errors import WorldError
 from penstock.storage.folder import Folder
-from penstock.storage.sealed import FORMAT, RESTORE, checksum, damaged
+from penstock.storage.sealed import FORMAT, RESTORE, checksum, damaged, other_format
 
 _SUFFIX: Final = ".state"
 _TRAILER: Final = struct.Struct("<4sIIQ")
@@ -269,15 +269,10 @@ def _manifest(buffer: pa.Buffer, place: str) -> dict[str, Any]:
     if buffer.size < _TRAILER.size:
         raise damaged(place, f"a file of {buffer.size} bytes")
     magic, format_, crc, length = _TRAILER.unpack(buffer.slice(buffer.size - _TRAILER.size).to_pybytes())
-    if magic == _MAGIC and format_ > FORMAT:
-        raise WorldError(
-            f"{place} was written by a newer version of Penstock",
-            expected=f"format {FORMAT} or older",
-            found=f"format {format_}",
-            hint="run the network with the newer version",
-        )
+    if magic == _MAGIC and format_ != FORMAT:
+        raise other_format(place, format_, FORMAT)
     start = buffer.size - _TRAILER.size - length
-    if magic != _MAGIC or format_ != FORMAT or start < 0:
+    if magic != _MAGIC or start < 0:
         raise damaged(place, "no state of Penstock at its end")
     text = buffer.slice(start, length)
     if checksum(text) != crc:

@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from penstock.algebra.box import Box, Output, Port
+from penstock.algebra.marks import UNKNOWN
 from penstock.algebra.network import Network as FrozenNetwork
 from penstock.algebra.source import Source
 from penstock.algebra.ticks import BEGINNING, END, from_ticks
@@ -101,7 +102,7 @@ class Played:
             lost = f" on '{attribute}'" if attribute is not None else ""
             raise self._refused(f"'{stream}' makes no progress{lost}", ", ".join(able) or "a stream that does")
         kind = ports[stream].schema.field(attribute).type
-        return [_value(record.marks.get(stream, {}).get(attribute, BEGINNING), kind) for record in self.records]
+        return [_value(record.marks.get(stream, UNKNOWN).of(attribute), kind) for record in self.records]
 
     def _refused(self, what: str, expected: str) -> QueryError:
         return QueryError(what, network=self.network.name, expected=expected)

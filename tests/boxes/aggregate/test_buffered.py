@@ -11,6 +11,7 @@ from tests.operators.scripted import MemorySlots, box_of, source, stamped
 
 import penstock as pk
 from penstock.algebra.hidden import ARRIVED, SEQ
+from penstock.algebra.marks import Marks
 from penstock.algebra.ticks import END
 from penstock.boxes.aggregate.buffered.box import BufferedAggregate
 from penstock.boxes.aggregate.buffered.workers import TUPLES, BufferedAggregateOp, BufferEntryOp
@@ -37,7 +38,7 @@ def feed(box: BufferedAggregate, operator: BufferedAggregateOp, *rows: Row, arri
 
 
 def close(operator: BufferedAggregateOp, mark: int) -> list[tuple[Any, ...]]:
-    tables = [table.drop_columns([ARRIVED]) for _, table in operator.punctuate([{"ts": mark}], now=0)]
+    tables = [table.drop_columns([ARRIVED]) for _, table in operator.punctuate([Marks({"ts": mark})], now=0)]
     return [tuple(row.values()) for table in tables for row in table.to_pylist()]
 
 
@@ -109,19 +110,19 @@ def test_results_carry_the_arrival_of_their_oldest_tuple() -> None:
     feed(box, operator, (0, "x", 0), arrived=7)
     feed(box, operator, (2, "x", 0), arrived=3)
     assert close(operator, 1) == []
-    ((_, results),) = operator.punctuate([{"ts": END}], now=99)
+    ((_, results),) = operator.punctuate([Marks({"ts": END})], now=99)
     assert [(r["ts"], r[ARRIVED]) for r in results.to_pylist()] == [(-2, 7), (0, 3), (2, 3)]
 
 
 def test_it_says_what_it_waits_for() -> None:
     box, operator, _ = make({"n": "count(*)"}, size=6, advance=2)
-    assert operator.needs([{"ts": 0}]) == []
+    assert operator.needs([Marks({"ts": 0})]) == []
     feed(box, operator, (3, "x", 0))
-    marks = [{"ts": 3}]
+    marks = [Marks({"ts": 3})]
     assert list(operator.punctuate(marks, now=0)) == []
     assert operator.needs(marks) == [(0, "ts", 4)]
     assert operator.open_windows(marks) == 3
-    marks = [{"ts": 6}]
+    marks = [Marks({"ts": 6})]
     list(operator.punctuate(marks, now=0))
     assert operator.needs(marks) == [(0, "ts", 8)]
     assert operator.open_windows(marks) == 1

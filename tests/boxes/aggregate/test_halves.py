@@ -10,6 +10,7 @@ from tests.operators.scripted import MemorySlots, box_of, source, stamped
 
 import penstock as pk
 from penstock.algebra.hidden import ARRIVED, SEQ
+from penstock.algebra.marks import Marks
 from penstock.algebra.ticks import END
 from penstock.boxes.aggregate import entry as subaggregate
 from penstock.boxes.aggregate.closing import PARTIAL, WHOLE
@@ -41,7 +42,7 @@ def feed(box: Any, operator: AggregateOp, *rows: tuple[int, str | None, int | No
 
 
 def close(operator: AggregateOp, mark: int) -> list[tuple[Any, ...]]:
-    tables = [table.drop_columns([ARRIVED]) for _, table in operator.punctuate([{"ts": mark}], now=0)]
+    tables = [table.drop_columns([ARRIVED]) for _, table in operator.punctuate([Marks({"ts": mark})], now=0)]
     return sorted((tuple(row.values()) for table in tables for row in table.to_pylist()), key=str)
 
 
@@ -102,9 +103,9 @@ def test_a_pane_stays_until_its_last_window_has_left() -> None:
     # size 4, advance 2: pane 1 ([2, 4)) is in the windows that start at 0 and at 2
     box, operator, slots = make({"n": "count(*)"}, size=4, advance=2)
     feed(box, operator, (3, "x", 0))
-    assert operator.open_windows([{"ts": -(2**63)}]) == 0
+    assert operator.open_windows([Marks({"ts": -(2**63)})]) == 0
     assert close(operator, 3) == []
-    assert operator.open_windows([{"ts": 3}]) == 2
+    assert operator.open_windows([Marks({"ts": 3})]) == 2
     assert close(operator, 4) == [(0, 1)]
     assert slots.numbers() == [1]
     assert operator.released == 0

@@ -14,6 +14,7 @@ from tests.operators.scripted import MemorySlots, box_of, stamped
 
 import penstock as pk
 from penstock.algebra.hidden import ARRIVED
+from penstock.algebra.marks import Mark, Marks
 from penstock.algebra.ticks import BEGINNING, END
 from penstock.boxes.aggregate.entry import SubAggregateOp
 from penstock.boxes.aggregate.joint_holder import JointAggregateOp
@@ -39,9 +40,9 @@ class Bench:
             low.process(0, pa.table({"l_ts": left, "r_ts": right, "l_v": right}))
         for part, rows in low.flush():
             self.operator.receive(part, stamped(rows))
-        self.marks = {"r_ts": mark}
+        self.marks = Marks({"r_ts": mark})
         if joint is not None:
-            self.marks |= {"#joint:1:r_ts": joint[0], "#joint:0:l_ts": joint[1]}
+            self.marks = self.marks.with_joint(({"l_ts": joint[1]}, {"r_ts": joint[0]}))
         tables = [table.drop_columns([ARRIVED]) for _, table in self.operator.punctuate([self.marks], now=0)]
         return [tuple(row.values()) for table in tables for row in table.to_pylist()]
 
@@ -53,7 +54,7 @@ class Bench:
     @property
     def ways(self) -> list[tuple[int, int]]:
         """Ticks of (r, l) that would let a group go."""
-        return [(way["#joint:1:r_ts"], way["#joint:0:l_ts"]) for way in self.operator.ways([self.marks])]
+        return [(way[Mark("r_ts", "right")], way[Mark("l_ts", "left")]) for way in self.operator.ways([self.marks])]
 
 
 def test_a_group_leaves_when_both_marks_have_passed_it_and_takes_its_state_along() -> None:

@@ -9,8 +9,8 @@ import pytest
 from tests.operators.scripted import MemorySlots, box_of, source, stamped
 
 import penstock as pk
-from penstock.algebra.box import Marks
-from penstock.algebra.hidden import ARRIVED, ENDED, SEQ
+from penstock.algebra.hidden import ARRIVED, SEQ
+from penstock.algebra.marks import Marks
 from penstock.algebra.ticks import BEGINNING, END
 from penstock.boxes.assume.holder import LARGEST, VALUE, AssumeOp
 from penstock.boxes.assume.verb import assume
@@ -29,7 +29,7 @@ class Bench:
         self.slots = MemorySlots()
         self.arrived = 0
 
-    def batch(self, *rows: tuple[str | None, int | None], mark: int = BEGINNING, ended: int = BEGINNING) -> Any:
+    def batch(self, *rows: tuple[str | None, int | None], mark: int = BEGINNING, ended: bool = False) -> Any:
         """(values that pass, values that are late) of one batch, by a fresh operator."""
         operator = AssumeOp(self.box, self.slots)
         if rows:
@@ -42,7 +42,7 @@ class Bench:
             self.arrived += len(rows)
             for part, tuples in entry.flush():
                 operator.receive(part, stamped(tuples, self.arrived))
-        marks = [{"ts": mark, ENDED: ended}]
+        marks = [Marks({"ts": mark}, ended=ended)]
         leaving = dict(operator.punctuate(marks, 0))
         self.marks: Marks = operator.output_marks(marks)
         assert operator.released == len(rows)
@@ -87,28 +87,28 @@ def test_the_order_states_progress_where_there_are_no_groups() -> None:
     assert bench.box.progressing(0) == ("ts", "v")
     assert bench.box.progressing(1) == ()
     bench.batch(("a", 5), mark=2)
-    assert bench.marks == {"ts": 2, "v": BEGINNING, ENDED: BEGINNING}
+    assert bench.marks == Marks({"ts": 2, "v": BEGINNING})
     bench.batch(("a", 9))
-    assert bench.marks["v"] == 5
+    assert bench.marks.of("v") == 5
     bench.batch()
-    assert bench.marks["v"] == 5
-    bench.batch(("a", 7), ended=END, mark=END)
-    assert bench.marks == {"ts": END, "v": END, ENDED: END}
+    assert bench.marks.of("v") == 5
+    bench.batch(("a", 7), ended=True, mark=END)
+    assert bench.marks == Marks({"ts": END, "v": END}, ended=True)
 
 
 def test_what_the_input_states_of_the_attribute_counts_too() -> None:
     bench = Bench(pk.order("ts", slack=1))
     bench.batch(("a", 0), ("a", 0), ("a", 0), mark=0)
-    assert bench.marks["ts"] == 1
+    assert bench.marks.of("ts") == 1
     bench.batch(mark=10)
-    assert bench.marks["ts"] == 10
+    assert bench.marks.of("ts") == 10
 
 
 def test_with_groups_only_the_input_states_progress() -> None:
     bench = Bench(pk.order("v", by="k"))
     assert bench.box.progressing(0) == ("ts",)
     bench.batch(("a", 5), mark=3)
-    assert bench.marks == {"ts": 3, ENDED: BEGINNING}
+    assert bench.marks == Marks({"ts": 3})
 
 
 def test_only_the_slots_of_groups_that_arrive_are_read() -> None:

@@ -7,7 +7,8 @@ from typing import Any
 import pyarrow as pa
 from tests.operators.scripted import MemorySlots, box_of, source, stamped
 
-from penstock.algebra.hidden import ARRIVED, ENDED, SEQ
+from penstock.algebra.hidden import ARRIVED, SEQ
+from penstock.algebra.marks import Marks
 from penstock.algebra.ticks import BEGINNING, END
 from penstock.boxes.bsort.holder import AT_THE_END, TUPLES, BSortOp
 from penstock.operators.forward import ForwardOp
@@ -27,7 +28,7 @@ class Bench:
         self.needed = [needed]
         self.number = 0
 
-    def batch(self, *rows: Row, mark: int = BEGINNING, ended: int = BEGINNING) -> pa.Table:
+    def batch(self, *rows: Row, mark: int = BEGINNING, ended: bool = False) -> pa.Table:
         operator = BSortOp(self.box, self.slots, self.needed)
         self.number += 1
         if rows:
@@ -37,7 +38,7 @@ class Bench:
             entry.process(0, pa.table([pa.array(c, t) for c, t in zip(columns, kinds, strict=True)], [*SCHEMA, SEQ]))
             for part, tuples in entry.flush():
                 operator.receive(part, stamped(tuples, self.number))
-        marks = [{"ts": mark, ENDED: ended}]
+        marks = [Marks({"ts": mark}, ended=ended)]
         tables = [table for _, table in operator.punctuate(marks, 0)]
         self.stated = operator.output_marks(marks)
         self.released = operator.released
@@ -59,7 +60,7 @@ def test_a_full_buffer_gives_up_its_smallest_the_earliest_of_equal_ones() -> Non
 def test_the_end_lets_go_of_what_is_buffered_after_everything_else() -> None:
     bench = Bench(on="v", slack=2)
     bench.batch((1, "a", 5), (2, "b", 3))
-    leaving = bench.batch((3, "c", 4), mark=END, ended=END)
+    leaving = bench.batch((3, "c", 4), mark=END, ended=True)
     assert leaving["k"].to_pylist() == ["b", "c", "a"]
     assert leaving[SEQ].to_pylist() == [200, AT_THE_END, AT_THE_END + 1]
     assert bench.slots.rows() == 0
@@ -69,8 +70,8 @@ def test_the_end_lets_go_of_what_is_buffered_after_everything_else() -> None:
 def test_the_end_may_come_alone_and_without_progress() -> None:
     bench = Bench(on="v", slack=9)
     bench.batch((1, "a", 5), (2, "b", 3))
-    assert bench.batch(ended=END)["k"].to_pylist() == ["b", "a"]
-    assert bench.batch(ended=END).num_rows == 0
+    assert bench.batch(ended=True)["k"].to_pylist() == ["b", "a"]
+    assert bench.batch(ended=True).num_rows == 0
 
 
 def test_null_is_smaller_than_any_value() -> None:
@@ -85,7 +86,7 @@ def test_each_group_has_a_buffer_of_its_own() -> None:
     leaving = bench.batch((1, "a", 5), (2, None, 9), (3, "a", 4), (4, None, 3), (5, "b", 1))
     assert leaving.select(["k", "v"]).to_pylist() == [{"k": "a", "v": 4}, {"k": None, "v": 3}]
     assert bench.slots.rows() == 3
-    leaving = bench.batch(ended=END)
+    leaving = bench.batch(ended=True)
     assert leaving["v"].to_pylist() == [5, 1, 9]
     assert set(leaving[SEQ].to_pylist()) == {AT_THE_END}
 
@@ -102,22 +103,22 @@ def test_a_group_holds_no_more_than_the_slack() -> None:
 def test_what_is_buffered_holds_progress_back() -> None:
     bench = Bench(on="v", slack=1)
     bench.batch((10, "a", 9), mark=10)
-    assert bench.stated == {"ts": 10, ENDED: BEGINNING}
+    assert bench.stated == Marks({"ts": 10})
     bench.batch((20, "b", 1), mark=20)
     # b has left, a is still there with ts 10.
-    assert bench.stated["ts"] == 10
+    assert bench.stated.of("ts") == 10
     bench.batch((30, "c", 9), mark=30)
-    assert bench.stated["ts"] == 30
+    assert bench.stated.of("ts") == 30
     bench.batch(mark=40)
-    assert bench.stated["ts"] == 30
-    bench.batch(mark=END, ended=END)
-    assert bench.stated == {"ts": END, ENDED: END}
+    assert bench.stated.of("ts") == 30
+    bench.batch(mark=END, ended=True)
+    assert bench.stated == Marks({"ts": END}, ended=True)
 
 
 def test_an_empty_buffer_holds_nothing_back() -> None:
     bench = Bench(slack=0)
     bench.batch((10, "a", 9), mark=10)
-    assert bench.stated["ts"] == 10
+    assert bench.stated.of("ts") == 10
     assert bench.slots.rows() == 0
 
 
@@ -141,7 +142,7 @@ def test_groups_that_are_not_met_are_neither_read_nor_rewritten() -> None:
     changed = [slot for slot, chunks in before.items() if bench.slots.held[slot][TUPLES] is not chunks]
     assert len(changed) == 1
     assert bench.slots.reads == 2  # the ledger and one slot
-    assert bench.stated["ts"] == 0
+    assert bench.stated.of("ts") == 0
 
 
 def test_the_ledger_is_no_row_and_survives() -> None:

@@ -11,7 +11,8 @@ import pytest
 from tests.operators.scripted import MemorySlots, box_of, source, stamped
 
 import penstock as pk
-from penstock.algebra.hidden import ARRIVED, ENDED, SEQ
+from penstock.algebra.hidden import ARRIVED, SEQ
+from penstock.algebra.marks import Marks
 from penstock.algebra.ticks import BEGINNING, END
 from penstock.boxes.bsort.holder import TUPLES
 from penstock.boxes.cleanse.holder import CleanseOp
@@ -32,7 +33,7 @@ class Bench:
         self.columns = self.box.schema(0).names
         self.number = 0
 
-    def batch(self, *inputs: Sequence[tuple[Any, ...]], mark: int | tuple[int, ...], ended: int = BEGINNING) -> Any:
+    def batch(self, *inputs: Sequence[tuple[Any, ...]], mark: int | tuple[int, ...], ended: bool = False) -> Any:
         needed = [frozenset(self.columns)]
         operator, entry = CleanseOp(self.box, self.slots, needed), ForwardOp(self.box, needed)
         self.number += 1
@@ -45,7 +46,8 @@ class Bench:
         for part, tuples in entry.flush():
             operator.receive(part, stamped(tuples, self.number))
         given = mark if isinstance(mark, tuple) else (mark,) * len(self.box.inputs)
-        marks = [{**dict.fromkeys(p.progressing, m), ENDED: ended} for p, m in zip(self.box.inputs, given, strict=True)]
+        together = zip(self.box.inputs, given, strict=True)
+        marks = [Marks(dict.fromkeys(port.progressing, m), ended=ended) for port, m in together]
         tables = [table for _, table in operator.punctuate(marks, 0)]
         self.stated, self.released = operator.output_marks(marks), operator.released
         self.needs = operator.needs(marks)
@@ -73,7 +75,7 @@ def test_tuples_leave_in_order_when_the_mark_has_reached_them() -> None:
     assert bench.batch([(7, "e")], mark=8) == [(7, "e"), (8, "a")]
     assert bench.leaving[SEQ].to_pylist() == [0, 1]
     assert bench.leaving[ARRIVED].to_pylist() == [2, 1]
-    assert bench.batch([(8, "f")], mark=END, ended=END) == [(8, "f"), (9, "c")]
+    assert bench.batch([(8, "f")], mark=END, ended=True) == [(8, "f"), (9, "c")]
     assert (bench.waiting(), bench.released) == ([], 2)
 
 
@@ -120,9 +122,9 @@ def test_it_waits_for_the_mark_to_reach_the_smallest_tuple() -> None:
 def test_the_slowest_input_decides() -> None:
     bench = two()
     assert bench.batch([(5, "l")], [(3, "r")], mark=(100, BEGINNING)) == []
-    assert bench.stated["ts"] == BEGINNING
+    assert bench.stated.of("ts") == BEGINNING
     assert bench.batch(mark=(100, 4)) == [(3, "r")]
-    assert bench.stated["ts"] == 4
+    assert bench.stated.of("ts") == 4
     assert bench.batch(mark=(100, 50)) == [(5, "l")]
 
 
@@ -167,9 +169,9 @@ def test_other_attributes_are_held_back_by_what_waits() -> None:
     bench = Bench(stream.cleanse(on="ts"))
     assert bench.box.progressing(0) == ("ts", "minute")
     bench.batch([(120, 2, "a"), (700, 11, "b")], mark=600)
-    assert bench.stated == {"ts": 600, "minute": 11, ENDED: BEGINNING}
-    bench.batch(mark=END, ended=END)
-    assert bench.stated == {"ts": END, "minute": END, ENDED: END}
+    assert bench.stated == Marks({"ts": 600, "minute": 11})
+    bench.batch(mark=END, ended=True)
+    assert bench.stated == Marks({"ts": END, "minute": END}, ended=True)
 
 
 @pytest.mark.parametrize(

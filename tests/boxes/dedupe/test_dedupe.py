@@ -8,7 +8,8 @@ import numpy as np
 import pyarrow as pa
 from tests.operators.scripted import MemorySlots, box_of, source, stamped
 
-from penstock.algebra.hidden import ARRIVED, ENDED, SEQ
+from penstock.algebra.hidden import ARRIVED, SEQ
+from penstock.algebra.marks import Marks
 from penstock.algebra.ticks import BEGINNING, END
 from penstock.boxes.dedupe.workers import KEYS, DedupeEntryOp, DedupeOp
 from penstock.operators import gathering
@@ -42,9 +43,9 @@ class Bench:
                 entry.process(0, train(list(half), first))
             for part, tuples in entry.flush():
                 operator.receive(part, stamped(tuples, self.number))
-        tables = [table for _, table in operator.punctuate([{"ts": mark, ENDED: BEGINNING}], 0)]
+        tables = [table for _, table in operator.punctuate([Marks({"ts": mark})], 0)]
         self.released = operator.released
-        assert operator.output_marks([{"ts": mark}]) is None
+        assert operator.output_marks([Marks({"ts": mark})]) is None
         assert all({SEQ, ARRIVED} <= set(table.column_names) for table in tables)
         return [tuple(row.values())[:3] for table in tables for row in table.to_pylist()]
 

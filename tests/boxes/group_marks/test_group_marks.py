@@ -16,7 +16,8 @@ import pytest
 from tests.operators.scripted import MemorySlots, stamped
 
 import penstock as pk
-from penstock.algebra.hidden import ARRIVED, ENDED
+from penstock.algebra.hidden import ARRIVED
+from penstock.algebra.marks import Marks
 from penstock.algebra.ticks import BEGINNING, END
 from penstock.boxes.group_marks.box import GroupMarks
 from penstock.errors import WorldError
@@ -39,7 +40,7 @@ class Bench:
         self.needed = tuple(frozenset(self.box.schema(i).names) for i in range(3))
         self.slots = [MemorySlots() for _ in range(buckets)]
 
-    def step(self, text: str = "", stated: int = BEGINNING, ended: int = BEGINNING) -> dict[str, list[str]]:
+    def step(self, text: str = "", stated: int = BEGINNING, ended: bool = False) -> dict[str, list[str]]:
         """Tuples such as `10a` come, those of one letter to one bucket; what leaves, by port, and the stream's mark."""
         low = self.box.entry(self.needed)
         words = [(int(word[:-1]), word[-1]) for word in text.split()]
@@ -47,7 +48,7 @@ class Bench:
             low.process(0, pa.table([list(c) for c in zip(*words, strict=True)], schema=self.schema))
         parts = {part: stamped(table) for part, table in low.flush()}
         found: dict[str, list[str]] = {port: [] for port in PORTS}
-        marks = [{"ts": stated, ENDED: ended}]
+        marks = [Marks({"ts": stated}, ended=ended)]
         said = set()
         for bucket, slots in enumerate(self.slots):
             operator: Any = self.box.holder(slots, self.needed)
@@ -59,7 +60,7 @@ class Bench:
             for port, leaving in operator.punctuate(marks, now=0):
                 assert ARRIVED in leaving.column_names
                 found[PORTS[port]] += [f"{row['ts']}{row['k']}" for row in leaving.to_pylist()]
-            said.add(operator.output_marks(marks)["ts"])
+            said.add(operator.output_marks(marks).of("ts"))
         (self.mark,) = said
         return {port: leaving for port, leaving in found.items() if leaving}
 
@@ -98,7 +99,7 @@ def test_what_the_input_states_counts_for_all_groups() -> None:
     assert bench.step(stated=50) == {}
     assert bench.mark == 50
     assert bench.step("49a 51a 97b 98b", stated=50) == {"": ["51a", "98b"], "late": ["49a", "97b"]}
-    bench.step(stated=END, ended=END)
+    bench.step(stated=END, ended=True)
     assert (bench.mark, bench.slots[0].rows()) == (END, 0)
 
 

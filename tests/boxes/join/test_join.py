@@ -12,6 +12,7 @@ from tests.operators.scripted import MemorySlots, box_of, stamped
 
 import penstock as pk
 from penstock.algebra.hidden import ARRIVED
+from penstock.algebra.marks import Marks
 from penstock.algebra.ticks import BEGINNING, END
 from penstock.boxes.join import matching as join_match
 from penstock.boxes.join.box import SEGMENT
@@ -43,7 +44,7 @@ class Bench:
                 entry.process(slot, tuples(text))
         for part, sent in entry.flush():
             self.operator.receive(part, stamped(sent))
-        found = self.operator.punctuate([{"ts": marks[0]}, {"ts": marks[1]}], now=0)
+        found = self.operator.punctuate([Marks({"ts": mark}) for mark in marks], now=0)
         return sorted(drawn(row) for _, table in found for row in table.drop_columns([ARRIVED]).to_pylist())
 
     @property
@@ -246,7 +247,7 @@ def test_the_qos_timestamp_of_a_pair_is_the_older_one() -> None:
     bench = Bench(size=9, how="full")
     for now, part, text in ((30, "left", "x1 y1"), (20, "right", "x2 z2")):
         bench.operator.receive(part, stamped(tuples(text), now))
-    tables = [t for _, t in bench.operator.punctuate([{"ts": END}, {"ts": END}], now=30)]
+    tables = [t for _, t in bench.operator.punctuate([Marks({"ts": END}), Marks({"ts": END})], now=30)]
     arrived = {drawn(row): row[ARRIVED] for t in tables for row in t.to_pylist()}
     assert arrived == {"x1 x2": 20, "y1 -": 30, "- z2": 20}
 
@@ -263,7 +264,7 @@ def test_only_needed_columns_are_sent_held_and_let_go_of() -> None:
     operator = JoinOp(bench.box, bench.slots, needed)
     for part, table in parts.items():
         operator.receive(part, stamped(table))
-    ((_, pairs),) = operator.punctuate([{"ts": BEGINNING}] * 2, now=0)
+    ((_, pairs),) = operator.punctuate([Marks({"ts": BEGINNING})] * 2, now=0)
     assert pairs.column_names == ["r_k", ARRIVED]
 
 

@@ -11,6 +11,7 @@ import pytest
 from tests.operators.scripted import box_of
 
 import penstock as pk
+from penstock.algebra.marks import Marks
 from penstock.boxes.join.band import LONGEST, Band
 from penstock.plan.compile import compile_network
 
@@ -344,16 +345,16 @@ def test_how_tuples_find_their_bucket(
 )
 def test_marks(how: str, progress: str, marks: tuple[int, int], stated: dict[str, int]) -> None:
     box = box_of(joined(band=(2, 3), how=how, progress=progress))
-    found = box.progress(0, [{"ts": mark, "#ended": -(2**63)} for mark in marks])
-    assert {name: mark for name, mark in found.items() if name != "#ended"} == stated
+    found = box.progress(0, [Marks({"ts": mark}) for mark in marks])
+    assert found.alone == Marks(stated)
 
 
 def test_marks_of_narrow_attributes_say_nothing_below_their_smallest_value() -> None:
     box = box_of(joined(size=100, left={"ts": "int8"}, right={"ts": "uint8"}))
-    found = box.progress(0, [{"ts": -50, "#ended": 0}, {"ts": 60, "#ended": 0}])
-    assert (found["l_ts"], found["r_ts"]) == (-50, -(2**63))
+    found = box.progress(0, [Marks({"ts": -50}), Marks({"ts": 60})])
+    assert (found.of("l_ts"), found.of("r_ts")) == (-50, -(2**63))
     box = box_of(joined(band=(-100, 100), left={"ts": "int8"}, right={"ts": "int8"}))
-    assert box.progress(0, [{"ts": 100, "#ended": 0}, {"ts": 127, "#ended": 0}])["r_ts"] == 127
+    assert box.progress(0, [Marks({"ts": 100}), Marks({"ts": 127})]).of("r_ts") == 127
 
 
 def test_explain_tells_the_band_and_the_exchange() -> None:

@@ -17,7 +17,8 @@ import pyarrow as pa
 from tests.operators.scripted import MemorySlots
 
 import penstock as pk
-from penstock.algebra.hidden import ARRIVED, ENDED
+from penstock.algebra.hidden import ARRIVED
+from penstock.algebra.marks import Marks
 from penstock.algebra.ticks import BEGINNING, END
 from penstock.boxes.least_marks.box import LeastMarks
 from penstock.plan.compile import compile_network
@@ -50,7 +51,7 @@ class Bench:
         self.reached |= streams
         return self
 
-    def step(self, east: str = "", west: str = "", ended: int = BEGINNING) -> list[str]:
+    def step(self, east: str = "", west: str = "", ended: bool = False) -> list[str]:
         """Marks of groups such as `20a` come; which marks leave."""
         low = self.box.entry(())
         for number, text in enumerate((east, west)):
@@ -61,8 +62,8 @@ class Bench:
         operator: Any = self.box.holder(self.slots, ())
         for part, table in low.flush():
             operator.receive(part, table)
-        stated = [{"ts": self.reached[name], ENDED: ended} for name in ("east", "west", "plain")]
-        marks = [*stated[: len(self.box.branches)], *({ENDED: ended} for _ in self.box.speaking)]
+        stated = [Marks({"ts": self.reached[name]}, ended=ended) for name in ("east", "west", "plain")]
+        marks = [*stated[: len(self.box.branches)], *(Marks(ended=ended) for _ in self.box.speaking)]
         leaving = list(operator.punctuate(marks, now=0))
         assert all(port == 0 and ARRIVED in table.column_names for port, table in leaving)
         group, on = self.box.groups[0], self.box.on
@@ -94,7 +95,7 @@ def test_what_the_stream_behind_says_itself_is_not_said_of_groups_and_not_kept()
 def test_an_input_that_has_ended_holds_nobody_back_and_at_the_end_nothing_is_kept() -> None:
     bench = Bench().at(east=1, west=END, plain=END)
     assert bench.step("20a") == ["20a"]
-    assert bench.at(east=END).step(ended=END) == []
+    assert bench.at(east=END).step(ended=True) == []
     assert bench.slots.rows() == 0
 
 

@@ -10,7 +10,8 @@ import pytest
 from tests.operators.scripted import MemorySlots, box_of
 
 import penstock as pk
-from penstock.algebra.hidden import ARRIVED, ENDED, SEQ
+from penstock.algebra.hidden import ARRIVED, SEQ
+from penstock.algebra.marks import Marks
 from penstock.algebra.ticks import BEGINNING, END
 from penstock.boxes.resample import workers as module
 from penstock.boxes.resample.box import Resample
@@ -58,7 +59,7 @@ class Bench:
         for part, tuples in entry.flush():
             stamp = pa.repeat(pa.scalar(arrived, pa.int64()), tuples.num_rows)
             operator.receive(part, tuples.append_column(ARRIVED, stamp))
-        known = [{"at": marks[0], ENDED: BEGINNING}, {"ts": marks[1], ENDED: BEGINNING}]
+        known = [Marks({"at": marks[0]}), Marks({"ts": marks[1]})]
         found: list[tuple[Any, ...]] = []
         for port, table in operator.punctuate(known, now=0):
             assert ARRIVED in table.column_names

@@ -8,7 +8,8 @@ import pyarrow as pa
 import pytest
 from tests.operators.scripted import MemorySlots, box_of, source, stamped
 
-from penstock.algebra.hidden import ARRIVED, ENDED, SEQ
+from penstock.algebra.hidden import ARRIVED, SEQ
+from penstock.algebra.marks import Marks
 from penstock.algebra.ticks import BEGINNING, END
 from penstock.boxes.top.workers import TUPLES, TopEntryOp, TopOp
 from penstock.operators import gathering
@@ -46,7 +47,7 @@ class Bench:
         """Let tuples arrive, and then a mark; what leaves, without `ARRIVED`."""
         if rows:
             self.operator.receive(TUPLES, stamped(self.sent(rows)))
-        marks = [{"ts": mark, ENDED: END if mark == END else BEGINNING}]
+        marks = [Marks({"ts": mark}, ended=mark == END)]
         tables = [table for _, table in self.operator.punctuate(marks, 0)]
         assert all(ARRIVED in table.column_names for table in tables)
         return [tuple(row.values()) for table in tables for row in table.drop_columns([ARRIVED]).to_pylist()]
@@ -83,8 +84,8 @@ def test_windows_leave_when_the_mark_has_reached_their_end() -> None:
     bench = Bench()
     assert bench.batch([(1, "a", 4), (3, "b", 2), (5, "a", 8), (7, "b", None)], 9) == []
     assert bench.slots.rows() == 4
-    assert bench.operator.needs([{"ts": 9}]) == [(0, "ts", 10)]
-    assert bench.operator.open_windows([{"ts": 9}]) == 1
+    assert bench.operator.needs([Marks({"ts": 9})]) == [(0, "ts", 10)]
+    assert bench.operator.open_windows([Marks({"ts": 9})]) == 1
     left = bench.batch([(9, "a", 6), (11, "a", 1)], 10)
     assert sorted(left) == [(0, 1, 3, "b", 2), (0, 1, 5, "a", 8), (0, 2, 7, "b", None), (0, 2, 9, "a", 6)]
     assert bench.slots.rows() == 1

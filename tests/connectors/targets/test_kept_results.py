@@ -5,6 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
+from penstock.algebra.marks import Marks
 from penstock.connectors.targets import kept_results
 from penstock.connectors.targets.kept_results import FAN, SETTLED, KeptResults, Results
 from penstock.errors import QueryError, WorldError
@@ -26,7 +27,7 @@ def scratch(tmp_path):
 
 def post(kept, scratch, batch, *parts, **marks):
     staged = [Results().stage(batch, part, table, scratch) for part, table in enumerate(parts)]
-    kept.post(batch, [one for one in staged if one is not None], marks)
+    kept.post(batch, [one for one in staged if one is not None], Marks(marks))
 
 
 def all_of(scratch):
@@ -48,7 +49,7 @@ def test_results_of_nothing_have_the_schema(scratch):
 def test_results_posted_again_are_not_doubled(scratch):
     for _ in range(2):
         post(KeptResults(scratch), scratch, 3, tuples(1), ts=5)
-    assert [(b.batch, b.rows, b.marks) for b in KeptResults(scratch).batches()] == [(3, 1, {"ts": 5})]
+    assert [(b.batch, b.rows, b.marks) for b in KeptResults(scratch).batches()] == [(3, 1, Marks({"ts": 5}))]
 
 
 def test_a_batch_that_has_nothing_when_it_is_done_again_leaves_nothing(scratch):
@@ -78,7 +79,7 @@ def test_many_batches_lie_in_few_files(scratch):
     assert most <= 2 * (FAN + SETTLED) + 12
     assert all_of(scratch) == tuples(*range(batches))
     found = KeptResults(scratch).batches()
-    assert [(b.batch, b.rows, b.marks["ts"]) for b in found] == [(n, 1, n) for n in range(batches)]
+    assert [(b.batch, b.rows, b.marks.of("ts")) for b in found] == [(n, 1, n) for n in range(batches)]
     # Another life of the run goes on where this one ends.
     post(KeptResults(scratch), scratch, batches, tuples(batches))
     assert all_of(scratch) == tuples(*range(batches + 1))

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, ClassVar
 
 import pyarrow as pa
 
-from penstock.algebra.box import Marks, PaceUse, Port, Stateful
+from penstock.algebra.box import PaceUse, Port, Stateful
 from penstock.algebra.expressions.decomposition import Aggregation
-from penstock.algebra.hidden import SEQ, end_of
+from penstock.algebra.hidden import SEQ
 from penstock.algebra.joint_punctuation import JointUse, joint_use
+from penstock.algebra.marks import Marks, all_ended
 from penstock.algebra.order import ARRIVAL
 from penstock.algebra.ticks import span_text
 from penstock.algebra.window import Window, start_field
@@ -67,8 +68,8 @@ class Aggregate(Stateful):
     def partition(self) -> tuple[str, ...]:
         return self.by
 
-    def progress(self, port: int, marks: Sequence[Marks]) -> dict[str, int]:
-        return {self.on: self.window.output_mark(marks[0][self.on])} | end_of(marks)
+    def progress(self, port: int, inputs: Sequence[Marks]) -> Marks:
+        return Marks({self.on: self.window.output_mark(inputs[0].of(self.on))}, ended=all_ended(inputs))
 
     def required(self, port_columns: Sequence[frozenset[str]]) -> tuple[frozenset[str], ...]:
         # Functions take tuples in order of arrival, where the window attribute does not decide.

@@ -12,10 +12,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.algebra.box import Marks
 from penstock.algebra.expressions import kernel
 from penstock.algebra.expressions.kernel import quote
 from penstock.algebra.hidden import ARRIVED, SEQ
+from penstock.algebra.marks import Marks
 from penstock.algebra.ticks import BEGINNING, END, from_ticks
 from penstock.boxes.aggregate.box import Aggregate
 from penstock.boxes.aggregate.closing import PARTIAL, WHOLE, WINDOW, close_query, table_name
@@ -50,7 +50,7 @@ class AggregateOp(Holder):
 
     def punctuate(self, marks: Sequence[Marks], now: int) -> Departures:
         window = self._box.window
-        mark, before = marks[0][self._box.on], self._slots.get_mark()
+        mark, before = marks[0].of(self._box.on), self._slots.get_mark()
         arrived = self._take()
         if mark > before:
             # Python integers do not overflow, so the infinities need no special case here.
@@ -65,12 +65,12 @@ class AggregateOp(Holder):
 
     def needs(self, marks: Sequence[Marks]) -> Sequence[tuple[int, str, int]]:
         window, on = self._box.window, self._box.on
-        still = window.still_open(self._slots.numbers(), marks[0][on])
+        still = window.still_open(self._slots.numbers(), marks[0].of(on))
         return [(0, on, window.start_of(min(first for first, _ in still)) + window.size)] if still else []
 
     def open_windows(self, marks: Sequence[Marks]) -> int:
         """How many windows hold tuples and wait for punctuation."""
-        still = self._box.window.still_open(self._slots.numbers(), marks[0][self._box.on])
+        still = self._box.window.still_open(self._slots.numbers(), marks[0].of(self._box.on))
         return len({window for first, last in still for window in range(first, last + 1)})
 
     def _close(self, arrived: dict[str, pa.Table], first: int, last: int) -> pa.Table | None:

@@ -11,15 +11,15 @@ Of every pane the smallest and largest v of its rows are noted, so that panes in
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.algebra.box import Marks
-from penstock.algebra.joint_punctuation import JointUse, shortest
+from penstock.algebra.joint_punctuation import JointUse, Way, shortest
+from penstock.algebra.marks import Marks
 from penstock.algebra.ticks import BEGINNING, END, to_ticks
 from penstock.boxes.aggregate.box import Aggregate
 from penstock.boxes.aggregate.closing import PARTIAL
@@ -41,9 +41,9 @@ class Reached:
 
     def further(self, marks: Marks, on: str, use: JointUse) -> Reached:
         return Reached(
-            max(self.mark, marks[on]),
-            max(self.joint, marks.get(use.own, BEGINNING)),
-            max(self.below, marks.get(use.other, BEGINNING)),
+            max(self.mark, marks.of(on)),
+            max(self.joint, marks.of(use.own)),
+            max(self.below, marks.of(use.other)),
         )
 
     def of(self, value: int) -> int:
@@ -113,7 +113,7 @@ class JointAggregateOp(AggregateOp):
         window, still = self._box.window, [first for first, _ in self._open()]
         return [(0, self._box.on, window.start_of(min(still)) + window.size)] if still else []
 
-    def ways(self, marks: Sequence[Marks]) -> Sequence[Mapping[str, int]]:
+    def ways(self, marks: Sequence[Marks]) -> Sequence[Way]:
         return shortest(
             {self._use.own: self._box.window.start_of(first) + self._box.window.size, self._use.other: value + 1}
             for pane in self._ledger.panes

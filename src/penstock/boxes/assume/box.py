@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from penstock.algebra.box import Marks
-from penstock.algebra.hidden import ENDED, SEQ, end_of
-from penstock.algebra.joint_punctuation import joint_only
+from penstock.algebra.hidden import SEQ
+from penstock.algebra.marks import Marks, only_end
 from penstock.boxes.on_arrival import OnArrival
 
 if TYPE_CHECKING:
@@ -27,16 +26,12 @@ class Assume(OnArrival):
     def ports(self) -> tuple[str, ...]:
         return ("", "late")
 
-    def progress(self, port: int, marks: Sequence[Marks]) -> dict[str, int]:
-        ended = end_of(marks)
+    def progress(self, port: int, inputs: Sequence[Marks]) -> Marks:
         if port == self.LATE:
-            return ended
+            return only_end(inputs)
         # In a stream of groups a new one may begin with anything, so there the order says nothing of what follows.
-        deduced = {} if self.order.by or self.order.on in marks[0] else {self.order.on: ended[ENDED]}
-        return {**marks[0], **deduced, **ended}
-
-    def joint_marks(self, port: int, inputs: Sequence[Marks]) -> dict[str, int]:
-        return {} if port == self.LATE else joint_only(inputs[0])
+        stated = inputs[0]
+        return stated if self.order.by or stated.has(self.order.on) else stated.with_mark(self.order.on, stated.end)
 
     def required(self, port_columns: Sequence[frozenset[str]]) -> tuple[frozenset[str], ...]:
         return (frozenset((SEQ, self.order.on, *self.order.by)).union(*port_columns),)

@@ -11,8 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from penstock.algebra.box import Marks
-from penstock.algebra.hidden import visible
+from penstock.algebra.marks import Marks
 from penstock.algebra.ticks import END, to_ticks, unfit
 from penstock.boxes.assume.box import Assume
 from penstock.operators.arrival_order import in_arrival_order
@@ -53,10 +52,10 @@ class AssumeOp(Holder):
     def output_marks(self, marks: Sequence[Marks]) -> Marks:
         stated = self._box.progress(0, marks)
         on, slack = self._order.on, self._order.slack
-        if on in visible(stated) and stated[on] != END and not self._order.by:
+        if stated.has(on) and stated.of(on) != END and not self._order.by:
             values = [c.column(VALUE) for c in self._slots.chunks(0, LARGEST)]
             if values and len(values[0]) > slack:
-                stated[on] = max(stated[on], values[0][0].as_py())
+                return stated.with_rising({on: max(stated.of(on), values[0][0].as_py())})
         return stated
 
     def _judge(self, tuples: pa.Table) -> np.ndarray:

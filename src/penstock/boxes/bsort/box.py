@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from penstock.algebra.box import Marks
-from penstock.algebra.hidden import ENDED, SEQ, end_of, visible
+from penstock.algebra.hidden import SEQ
+from penstock.algebra.marks import Marks
 from penstock.boxes.on_arrival import OnArrival
 
 if TYPE_CHECKING:
@@ -21,10 +21,9 @@ class BSort(OnArrival):
     kind: ClassVar[str] = "bsort"
     page: ClassVar[str] = "boxes/bsort.md"
 
-    def progress(self, port: int, marks: Sequence[Marks]) -> dict[str, int]:
+    def progress(self, port: int, inputs: Sequence[Marks]) -> Marks:
         # What is in the buffer holds progress back, so only the holder can say how far it has come.
-        ended = end_of(marks)
-        return dict.fromkeys(visible(marks[0]), ended[ENDED]) | ended
+        return Marks(dict.fromkeys(inputs[0].rising, inputs[0].end), ended=inputs[0].ended)
 
     def required(self, port_columns: Sequence[frozenset[str]]) -> tuple[frozenset[str], ...]:
         return (port_columns[0] | {SEQ, self.order.on, *self.order.by, *self.inputs[0].progressing},)

@@ -13,8 +13,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.algebra.box import Marks
-from penstock.algebra.hidden import ARRIVED, SEQ, end_of, has_ended
+from penstock.algebra.hidden import ARRIVED, SEQ
+from penstock.algebra.marks import Marks
 from penstock.algebra.ticks import BEGINNING, END, to_ticks
 from penstock.boxes.bsort.box import BSort
 from penstock.operators.arrays import Numbers
@@ -46,7 +46,7 @@ class BSortOp(Holder):
         self._arrived.append(tuples)
 
     def punctuate(self, marks: Sequence[Marks], now: int) -> Departures:
-        ended = has_ended(marks[0])
+        ended = marks[0].ended
         arrived = in_arrival_order(self._arrived) if self._arrived else None
         self._arrived = []
         if arrived is not None:
@@ -57,7 +57,8 @@ class BSortOp(Holder):
             self._ledger.save(self._slots)
 
     def output_marks(self, marks: Sequence[Marks]) -> Marks:
-        return {a: min(marks[0][a], self._ledger.least(a)) for a in self._attributes} | end_of(marks)
+        stated = marks[0]
+        return Marks({a: min(stated.of(a), self._ledger.least(a)) for a in self._attributes}, ended=stated.ended)
 
     def _push(self, arrived: pa.Table) -> pa.Table:
         """Push tuples through the buffers of their groups; what leaves, each with the number of what made it leave."""

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, ClassVar
 
 import pyarrow as pa
 
-from penstock.algebra.box import Marks, Stateful
-from penstock.algebra.hidden import ENDED, SEQ, end_of, visible
+from penstock.algebra.box import Stateful
+from penstock.algebra.hidden import SEQ
+from penstock.algebra.marks import Marks, least
 from penstock.boxes.requirements import refuse_different
 
 if TYPE_CHECKING:
@@ -39,11 +40,11 @@ class Cleanse(Stateful):
         common = set.intersection(*(set(i.progressing) for i in self.inputs)) - {self.on}
         return (self.on, *(a for a in self.inputs[0].progressing if a in common))
 
-    def progress(self, port: int, marks: Sequence[Marks]) -> dict[str, int]:
+    def progress(self, port: int, inputs: Sequence[Marks]) -> Marks:
         # Of attributes other than `on`, only the holder knows what still waits.
-        ended = end_of(marks)
-        others = [a for a in visible(marks[0]) if a != self.on and all(a in m for m in marks)]
-        return {self.on: min(m[self.on] for m in marks)} | dict.fromkeys(others, ended[ENDED]) | ended
+        stated = least(inputs)
+        others = {attribute: stated.end for attribute in stated.rising if attribute != self.on}
+        return Marks({self.on: stated.of(self.on), **others}, ended=stated.ended)
 
     def required(self, port_columns: Sequence[frozenset[str]]) -> tuple[frozenset[str], ...]:
         needed = port_columns[0] | {SEQ, *self.by, *self.shared}

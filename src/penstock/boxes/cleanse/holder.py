@@ -14,8 +14,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.algebra.box import Marks
-from penstock.algebra.hidden import ARRIVED, SEQ, end_of
+from penstock.algebra.hidden import ARRIVED, SEQ
+from penstock.algebra.marks import Marks, least
 from penstock.algebra.ticks import BEGINNING, END, to_ticks
 from penstock.boxes.cleanse.box import Cleanse
 from penstock.operators.arrays import Mask, Numbers
@@ -50,7 +50,7 @@ class CleanseOp(Holder):
         self._arrived.setdefault(int(part), []).append(tuples)
 
     def punctuate(self, marks: Sequence[Marks], now: int) -> Departures:
-        mark, before = min(m[self._box.on] for m in marks), self._slots.get_mark()
+        mark, before = min(m.of(self._box.on) for m in marks), self._slots.get_mark()
         arrived = self._number()
         due = self._release(mark) if mark > before else []
         if arrived is not None:
@@ -66,9 +66,9 @@ class CleanseOp(Holder):
             yield 0, leaving
 
     def output_marks(self, marks: Sequence[Marks]) -> Marks:
-        stated = {a: min(m[a] for m in marks) for a in self._box.shared}
-        held = {a: min(stated[a], self._ledger.least(a)) for a in self._others}
-        return {**stated, **held, **end_of(marks)}
+        stated = least(marks)
+        held = {a: min(stated.of(a), self._ledger.least(a)) for a in self._others}
+        return Marks({self._box.on: stated.of(self._box.on), **held}, ended=stated.ended)
 
     def needs(self, marks: Sequence[Marks]) -> Sequence[tuple[int, str, int]]:
         least = self._ledger.least(self._box.on)

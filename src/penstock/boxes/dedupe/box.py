@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, ClassVar
 
 import pyarrow as pa
 
-from penstock.algebra.box import Marks, Stateful
+from penstock.algebra.box import Stateful
 from penstock.algebra.hidden import SEQ
-from penstock.algebra.joint_punctuation import joint_only
 from penstock.algebra.mark_ways import Along
+from penstock.algebra.marks import Marks
 
 if TYPE_CHECKING:
     from penstock.operators.protocol import Entry, Holder, Slots
@@ -40,11 +40,8 @@ class Dedupe(Stateful):
     def schema(self, port: int) -> pa.Schema:
         return self.inputs[0].schema
 
-    def progress(self, port: int, marks: Sequence[Marks]) -> dict[str, int]:
-        return dict(marks[0])
-
-    def joint_marks(self, port: int, inputs: Sequence[Marks]) -> dict[str, int]:
-        return joint_only(inputs[0])
+    def progress(self, port: int, inputs: Sequence[Marks]) -> Marks:
+        return inputs[0]
 
     def required(self, port_columns: Sequence[frozenset[str]]) -> tuple[frozenset[str], ...]:
         return (port_columns[0] | {SEQ, *self.identity},)

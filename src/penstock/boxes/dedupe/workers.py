@@ -13,10 +13,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.algebra.box import Marks
 from penstock.algebra.expressions import kernel
 from penstock.algebra.expressions.kernel import quote
 from penstock.algebra.hidden import carried
+from penstock.algebra.marks import Marks
 from penstock.algebra.ticks import BEGINNING, END, to_ticks
 from penstock.boxes.dedupe.box import Dedupe
 from penstock.operators.arrays import Mask, Numbers
@@ -62,7 +62,7 @@ class DedupeOp(Holder):
         self._arrived.append(tuples)
 
     def punctuate(self, marks: Sequence[Marks], now: int) -> Departures:
-        mark, before = marks[0][self._box.on], self._slots.get_mark()
+        mark, before = marks[0].of(self._box.on), self._slots.get_mark()
         if self._arrived:
             arrived = in_arrival_order(self._arrived)
             self._arrived = []

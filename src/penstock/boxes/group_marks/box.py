@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, ClassVar
 
 import pyarrow as pa
 
-from penstock.algebra.box import Marks, Stateful
-from penstock.algebra.hidden import end_of
+from penstock.algebra.box import Stateful
+from penstock.algebra.marks import Marks, only_end
 from penstock.algebra.ticks import span_text
 
 if TYPE_CHECKING:
@@ -59,9 +59,9 @@ class GroupMarks(Stateful):
         schema = self.inputs[0].schema
         return pa.schema([schema.field(name) for name in (*self.groups, self.on)]) if port == self.MARKS else schema
 
-    def progress(self, port: int, marks: Sequence[Marks]) -> dict[str, int]:
+    def progress(self, port: int, inputs: Sequence[Marks]) -> Marks:
         # What the groups have reached is known to the holder alone; what the input states moves every one of them.
-        return dict(marks[0]) if port == 0 else end_of(marks)
+        return inputs[0].alone if port == 0 else only_end(inputs)
 
     def required(self, port_columns: Sequence[frozenset[str]]) -> tuple[frozenset[str], ...]:
         return (frozenset((self.on, *self.groups)).union(*port_columns[: self.MARKS]),)

@@ -16,10 +16,10 @@ from dataclasses import asdict, dataclass, field
 import numpy as np
 import pyarrow as pa
 
-from penstock.algebra.box import Marks
 from penstock.algebra.expressions import kernel
 from penstock.algebra.expressions.kernel import quote
-from penstock.algebra.hidden import ARRIVED, carried, has_ended
+from penstock.algebra.hidden import ARRIVED, carried
+from penstock.algebra.marks import Marks
 from penstock.algebra.ticks import BEGINNING, END, bounds, from_ticks, tick_text, to_ticks
 from penstock.boxes.group_marks.box import GroupMarks
 from penstock.errors import WorldError
@@ -95,11 +95,11 @@ class GroupMarksOp(Holder):
         self._arrived[part].append(tuples)
 
     def punctuate(self, marks: Sequence[Marks], now: int) -> Departures:
-        ledger, stated = self._ledger, marks[0][self._box.on]
+        ledger, stated = self._ledger, marks[0].of(self._box.on)
         if self._arrived[GroupMarks.LARGEST]:
             yield from self._take(now)
         stands = max(ledger.stated, stated, min(ledger.least.values(), default=BEGINNING))
-        if has_ended(marks[0]):
+        if marks[0].ended:
             for slot in self._slots.numbers():
                 self._slots.drop(slot)
             self._ledger = Stated(END)
@@ -110,7 +110,7 @@ class GroupMarksOp(Holder):
 
     def output_marks(self, marks: Sequence[Marks]) -> Marks:
         stated = self._box.progress(0, marks)
-        return {**stated, self._box.on: max(stated[self._box.on], self._ledger.stated)}
+        return stated.with_rising({self._box.on: max(stated.of(self._box.on), self._ledger.stated)})
 
     def behind(self) -> str | None:
         if not self._ledger.least:

@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, ClassVar, Final
 
 import pyarrow as pa
 
-from penstock.algebra.box import Marks, Stateful
+from penstock.algebra.box import Stateful
 from penstock.algebra.expressions.pairing import Pairing
-from penstock.algebra.hidden import end_of
-from penstock.algebra.joint_punctuation import joint_mark
 from penstock.algebra.mark_ways import Branching, Together
+from penstock.algebra.marks import NO_PAIRS, Marks, Ticks, all_ended
 from penstock.algebra.ticks import END, span_text, within
 from penstock.boxes.join.band import Band
 from penstock.errors import QueryError
@@ -112,27 +111,29 @@ class Join(Stateful):
         fields = [pa.field(name, sides[side].field(column).type) for name, side, column in self.columns]
         return pa.schema(fields if self.added is None else [*fields, self.added])
 
-    def progress(self, port: int, marks: Sequence[Marks]) -> dict[str, int]:
-        left, right = marks[0][self.on[0]], marks[1][self.on[1]]
+    def progress(self, port: int, inputs: Sequence[Marks]) -> Marks:
+        left, right = (stated.of(on) for stated, on in zip(inputs, self.on, strict=True))
         own = self.band.left_mark(left, right), self.band.right_mark(left, right)
         if self.added is not None:
             pairs = self.band.least_mark if self.stated == "min" else self.band.greatest_mark
             # A tuple that stays alone has its own time only.
             mark = min(pairs(left, right), *(own[side] for side in self.preserved), END)
-            return {self.added.name: within(mark, self.added.type)} | end_of(marks)
+            return Marks({self.added.name: within(mark, self.added.type)}, ended=all_ended(inputs))
         stated = self.certain if self.stated == "pair" else (self.SIDES.index(self.stated),)
         found = {
             name: within(own[side], self.kind_of(side))
             for name, side, column in self.columns
             if column == self.on[side] and side in stated
         }
-        return found | end_of(marks)
+        return Marks(found, joint=self._pairs(left, right) if self.joint else NO_PAIRS, ended=all_ended(inputs))
 
-    def joint_marks(self, port: int, inputs: Sequence[Marks]) -> dict[str, int]:
-        if not self.joint:
-            return {}
-        names = [(side, name) for name, side, column in self.columns if column == self.on[side]]
-        return {joint_mark(side, name): inputs[side][self.on[side]] for side, name in names}
+    def _pairs(self, *marks: int) -> tuple[Ticks, Ticks]:
+        """Joint marks, of the columns that show the times of either side."""
+        left, right = (
+            {name: mark for name, of, column in self.columns if of == side and column == self.on[side]}
+            for side, mark in enumerate(marks)
+        )
+        return left, right
 
     def shifts(self, time: str) -> tuple[int, int]:
         """What is added to the marks of each side to make them marks of a time of the pairs, as `progress` does."""

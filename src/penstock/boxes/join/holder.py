@@ -13,8 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from penstock.algebra.box import Marks
 from penstock.algebra.hidden import ARRIVED
+from penstock.algebra.marks import Marks
 from penstock.algebra.ticks import from_ticks
 from penstock.boxes.join.box import ONE_SIDED, SEGMENT, Join
 from penstock.boxes.join.entry import columns_of
@@ -72,7 +72,7 @@ class JoinOp(Holder):
             yield 0, tuples
         for side, held in enumerate(self.sides):
             # Each side is purged by the other side's mark alone.
-            mark = marks[1 - side][self._box.on[1 - side]]
+            mark = marks[1 - side].of(self._box.on[1 - side])
             for gone in (*held.purge(mark), held.store(fresh[side], met[side], mark)):
                 self.released += gone.released
                 if gone.alone is not None and gone.alone.num_rows:

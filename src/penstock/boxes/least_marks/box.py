@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, ClassVar
 
 import pyarrow as pa
 
-from penstock.algebra.box import Marks, Stateful, Stateless
-from penstock.algebra.hidden import end_of
+from penstock.algebra.box import Stateful, Stateless
+from penstock.algebra.marks import Marks, only_end
 
 if TYPE_CHECKING:
     from penstock.operators.protocol import Entry, Holder, Operator, Slots
@@ -35,8 +35,8 @@ class Progress(Stateless):
     def schema(self, port: int) -> pa.Schema:
         return self.inputs[0].schema
 
-    def progress(self, port: int, marks: Sequence[Marks]) -> dict[str, int]:
-        return dict(marks[0])
+    def progress(self, port: int, inputs: Sequence[Marks]) -> Marks:
+        return inputs[0].alone
 
     def required(self, port_columns: Sequence[frozenset[str]]) -> tuple[frozenset[str], ...]:
         return (frozenset(),)
@@ -98,8 +98,8 @@ class LeastMarks(Stateful):
     def schema(self, port: int) -> pa.Schema:
         return self.marks
 
-    def progress(self, port: int, marks: Sequence[Marks]) -> dict[str, int]:
-        return end_of(marks)
+    def progress(self, port: int, inputs: Sequence[Marks]) -> Marks:
+        return only_end(inputs)
 
     def required(self, port_columns: Sequence[frozenset[str]]) -> tuple[frozenset[str], ...]:
         spoken = [self.branches[number] for number in self.speaking]

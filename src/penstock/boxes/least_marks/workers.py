@@ -13,8 +13,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.algebra.box import Marks
-from penstock.algebra.hidden import ARRIVED, end_of, has_ended
+from penstock.algebra.hidden import ARRIVED
+from penstock.algebra.marks import Marks, all_ended
 from penstock.algebra.ticks import BEGINNING, END, bounds, from_ticks, to_ticks
 from penstock.boxes.least_marks.box import LeastMarks
 from penstock.operators.arrays import Numbers, shifted
@@ -79,7 +79,7 @@ class LeastMarksOp(Holder):
         self._arrived = []
         before = self._before
         after = np.maximum(before, self._reached(marks))
-        if has_ended(end_of(marks)):
+        if all_ended(marks):
             for slot in self._slots.numbers():
                 self._slots.drop(slot)
             return
@@ -104,7 +104,7 @@ class LeastMarksOp(Holder):
         """What every stream has reached, in the ticks of what leaves."""
         found = []
         for branch, stated in zip(self._box.branches, marks, strict=False):
-            mark = stated[branch.on]
+            mark = stated.of(branch.on)
             moved = mark if mark in (BEGINNING, END) else min(max(mark + branch.shift, BEGINNING), END - 1)
             found.append(moved)
         return np.array(found, np.int64)

@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING, ClassVar
 
 import pyarrow as pa
 
-from penstock.algebra.box import Marks, Stateless
+from penstock.algebra.box import Stateless
 from penstock.algebra.error_records import REJECT_SCHEMA
 from penstock.algebra.expressions.expression import Expression
 from penstock.algebra.expressions.monotone import Progression, progression
-from penstock.algebra.hidden import end_of, fallen, falling, visible
-from penstock.algebra.joint_punctuation import SIDES, joint_mark
 from penstock.algebra.mark_ways import Along
+from penstock.algebra.marks import FALLING, RISING, SIDES, Mark, Marks, only_end
 from penstock.algebra.order import ANY, ARRIVAL
 
 if TYPE_CHECKING:
@@ -42,8 +41,8 @@ class Map(Stateless):
     @cached_property
     def risky(self) -> frozenset[str]:
         """The outputs that make progress and may be out of range, though what they are computed from is not."""
-        marks = [mark for mark, _, how in (*self.carried, *self.turned) if how.may_leave_range]
-        return frozenset((*visible(marks), *fallen(marks)))
+        named = (*self.carried, *((mark.attribute, before, how) for mark, before, how in self.turned))
+        return frozenset(name for name, _, how in named if how.may_leave_range)
 
     def schema(self, port: int) -> pa.Schema:
         return REJECT_SCHEMA if port == self.ERRORS else self._schema
@@ -65,31 +64,32 @@ class Map(Stateless):
         return tuple(found)
 
     @cached_property
-    def turned(self) -> tuple[tuple[str, str, Progression], ...]:
+    def turned(self) -> tuple[tuple[Mark, Mark, Progression], ...]:
         """(mark of the output, mark of the input, how it is mapped) for outputs that decrease, or stem from such."""
         source = self.inputs[0]
-        falls = [(a, falling(a), True) for a in fallen(source.box.marked(source.index))]
+        known = [*map(Mark, source.progressing), *(Mark(a, FALLING) for a in source.shape.falling)]
         found = []
         for name, expression in self.outputs:
-            for attribute, mark, down in (*((a, a, False) for a in source.progressing), *falls):
-                how = progression(expression, attribute, source.schema, falls=down)
-                if how is not None and (down or how.result_falls):
-                    found.append((falling(name) if how.result_falls else name, mark, how))
+            for mark in known:
+                falls = mark.part == FALLING
+                how = progression(expression, mark.attribute, source.schema, falls=falls)
+                if how is not None and (falls or how.result_falls):
+                    found.append((Mark(name, FALLING if how.result_falls else RISING), mark, how))
         return tuple(found)
 
-    def progress(self, port: int, marks: Sequence[Marks]) -> dict[str, int]:
+    def progress(self, port: int, inputs: Sequence[Marks]) -> Marks:
         if port == self.ERRORS:
-            return end_of(marks)
-        found = {name: how.apply(marks[0][mark]) for name, mark, how in (*self.carried, *self.turned)}
-        return found | end_of(marks)
-
-    def joint_marks(self, port: int, inputs: Sequence[Marks]) -> dict[str, int]:
-        return {
-            joint_mark(side, name): how.apply(inputs[0][joint_mark(side, attribute)])
+            return only_end(inputs)
+        stated = inputs[0]
+        single = ((Mark(name), Mark(attribute), how) for name, attribute, how in self.carried)
+        jointly = (
+            (Mark(name, side), mark, how)
             for name, attribute, how in self.carried
             for side in SIDES
-            if joint_mark(side, attribute) in inputs[0]
-        }
+            if stated.has(mark := Mark(attribute, side))
+        )
+        computed = (*single, *self.turned, *jointly)
+        return Marks.made(((mark, how.apply(stated.of(before))) for mark, before, how in computed), ended=stated.ended)
 
     def computed(self, needed: Collection[str]) -> tuple[tuple[str, Expression], ...]:
         """The outputs that are computed when these are needed: one at least, as a table without columns has no rows."""
@@ -115,7 +115,7 @@ class Map(Stateless):
         return tuple(names[k] for k in keys) if all(k in names for k in keys) else None
 
     def order_before(self, slot: int, order: str) -> str:
-        if any(name == order for name, _, _ in self.turned):
+        if any(mark == Mark(order) for mark, _, _ in self.turned):
             # It stems from an attribute that decreases: a sort on another one would lose sight of that.
             return ARRIVAL
         return next((attribute for name, attribute, _ in self.carried if name == order), ANY)

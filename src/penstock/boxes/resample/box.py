@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, ClassVar, Final
 
 import pyarrow as pa
 
-from penstock.algebra.box import Marks, Stateful
+from penstock.algebra.box import Stateful
 from penstock.algebra.expressions.decomposition import Aggregation
-from penstock.algebra.hidden import ENDED, SEQ, end_of
+from penstock.algebra.hidden import SEQ
+from penstock.algebra.marks import Marks, all_ended, only_end
 from penstock.algebra.order import ARRIVAL, Order
 from penstock.algebra.ticks import BEGINNING, END, span_text
 
@@ -67,16 +68,16 @@ class Resample(Stateful):
 
     def right_mark(self, marks: Marks) -> int:
         """How far the right stream has come on B; where it makes no progress on it, its end is known all the same."""
-        return marks.get(self.on[1], marks[ENDED])
+        return marks.of(self.on[1]) if marks.has(self.on[1]) else marks.end
 
-    def progress(self, port: int, marks: Sequence[Marks]) -> dict[str, int]:
+    def progress(self, port: int, inputs: Sequence[Marks]) -> Marks:
         if port == self.LATE:
-            return end_of(marks[1:])
-        left, right = marks[0][self.on[0]], self.right_mark(marks[1])
+            return only_end(inputs[1:])
+        left, right = inputs[0].of(self.on[0]), self.right_mark(inputs[1])
         # Left tuples that may still come are not below their own mark; those that wait, wait for the right stream.
         waiting = right if right in (BEGINNING, END) else max(BEGINNING, right - self.size)
-        known = {self.on[0]: min(left, waiting)} if self.on[1] in marks[1] else {}
-        return known | end_of(marks)
+        known = {self.on[0]: min(left, waiting)} if inputs[1].has(self.on[1]) else {}
+        return Marks(known, ended=all_ended(inputs))
 
     def required(self, port_columns: Sequence[frozenset[str]]) -> tuple[frozenset[str], ...]:
         order = () if self.assuming is None else (SEQ,)

@@ -14,8 +14,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.algebra.box import Marks
 from penstock.algebra.hidden import ARRIVED, SEQ, carried
+from penstock.algebra.marks import Marks
 from penstock.algebra.ticks import BEGINNING, END, unfit
 from penstock.boxes.resample.box import LEFT, Resample
 from penstock.boxes.resample.frontier import Frontiers, FrontierStore, at_place, group_keys, unknown
@@ -111,7 +111,7 @@ class ResampleOp(Holder):
 
     def punctuate(self, marks: Sequence[Marks], now: int) -> Departures:
         box, before = self._box, self._slots.get_mark()
-        left_mark, mark = marks[0][box.on[0]], box.right_mark(marks[1])
+        left_mark, mark = marks[0].of(box.on[0]), box.right_mark(marks[1])
         arrived, self._arrived = self._arrived, ([], [])
         fresh, right = (pa.concat_tables([s.empty_table(), *t]) for s, t in zip(self._schemas, arrived, strict=True))
         fresh = self._dated(fresh, 0)
@@ -130,7 +130,7 @@ class ResampleOp(Holder):
 
     def needs(self, marks: Sequence[Marks]) -> Sequence[tuple[int, str, int]]:
         least = self._left.least()
-        if least is None or self._box.on[1] not in marks[1]:
+        if least is None or not marks[1].has(self._box.on[1]):
             return []
         return [(1, self._box.on[1], min(least + self._size, END - 1) + 1)]
 

@@ -12,11 +12,10 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 
 import pyarrow as pa
 
-from penstock.algebra.box import Marks, Stateless
+from penstock.algebra.box import Stateless
 from penstock.algebra.expressions.pairing import Pairing
-from penstock.algebra.hidden import end_of, fallen, falling, visible
-from penstock.algebra.joint_punctuation import renamed
 from penstock.algebra.mark_ways import Along
+from penstock.algebra.marks import Marks
 from penstock.algebra.order import ANY
 
 if TYPE_CHECKING:
@@ -49,13 +48,8 @@ class TableJoin(Stateless):
         """What an attribute of the stream is called behind the box."""
         return self.pairing.name(0, attribute) if self.paired else attribute
 
-    def progress(self, port: int, marks: Sequence[Marks]) -> dict[str, int]:
-        up = {self.name_of(a): marks[0][a] for a in visible(marks[0])}
-        down = {falling(self.name_of(a)): marks[0][falling(a)] for a in fallen(marks[0])}
-        return up | down | end_of(marks)
-
-    def joint_marks(self, port: int, inputs: Sequence[Marks]) -> dict[str, int]:
-        return renamed(inputs[0], self.name_of)
+    def progress(self, port: int, inputs: Sequence[Marks]) -> Marks:
+        return inputs[0].renamed(self.name_of)
 
     def required(self, port_columns: Sequence[frozenset[str]]) -> tuple[frozenset[str], ...]:
         needed = self._compared(0) | self._shown(0, port_columns[0])

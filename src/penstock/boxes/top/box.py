@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, ClassVar, Final
 
 import pyarrow as pa
 
-from penstock.algebra.box import Marks, Stateful
+from penstock.algebra.box import Stateful
 from penstock.algebra.expressions.expression import Expression
-from penstock.algebra.hidden import SEQ, end_of
+from penstock.algebra.hidden import SEQ
+from penstock.algebra.marks import Marks, all_ended
 from penstock.algebra.ticks import span_text, within
 from penstock.algebra.window import Window, start_field
 
@@ -54,10 +55,10 @@ class Top(Stateful):
     def schema(self, port: int) -> pa.Schema:
         return pa.schema([pa.field(WINDOW, self.start_type), pa.field(RANK, pa.int64()), *self.inputs[0].schema])
 
-    def progress(self, port: int, marks: Sequence[Marks]) -> dict[str, int]:
+    def progress(self, port: int, inputs: Sequence[Marks]) -> Marks:
         # What leaves later is in a window that is open now, and not before its start.
-        start = self.window.output_mark(marks[0][self.on])
-        return {WINDOW: start, self.on: within(start, self.on_type)} | end_of(marks)
+        start = self.window.output_mark(inputs[0].of(self.on))
+        return Marks({WINDOW: start, self.on: within(start, self.on_type)}, ended=all_ended(inputs))
 
     def required(self, port_columns: Sequence[frozenset[str]]) -> tuple[frozenset[str], ...]:
         return ((port_columns[0] - {WINDOW, RANK}) | {SEQ, self.on, *self.groups, *self.by.columns},)

@@ -13,10 +13,10 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from penstock.algebra.box import Marks
 from penstock.algebra.expressions import kernel
 from penstock.algebra.expressions.expression import evaluate
 from penstock.algebra.hidden import ARRIVED, SEQ, carried
+from penstock.algebra.marks import Marks
 from penstock.algebra.ticks import BEGINNING, END, from_ticks
 from penstock.boxes.top.box import RANK, WINDOW, Top
 from penstock.operators.arrays import Numbers, ranged, ticks_of
@@ -69,7 +69,7 @@ class TopOp(Holder):
 
     def punctuate(self, marks: Sequence[Marks], now: int) -> Departures:
         window = self._box.window
-        mark, before = marks[0][self._box.on], self._slots.get_mark()
+        mark, before = marks[0].of(self._box.on), self._slots.get_mark()
         arrived = in_arrival_order(self._arrived).drop_columns([SEQ]) if self._arrived else None
         self._arrived = []
         if mark > before:
@@ -85,11 +85,11 @@ class TopOp(Holder):
 
     def needs(self, marks: Sequence[Marks]) -> Sequence[tuple[int, str, int]]:
         window, on = self._box.window, self._box.on
-        still = window.still_open(self._slots.numbers(), marks[0][on])
+        still = window.still_open(self._slots.numbers(), marks[0].of(on))
         return [(0, on, window.start_of(min(first for first, _ in still)) + window.size)] if still else []
 
     def open_windows(self, marks: Sequence[Marks]) -> int:
-        still = self._box.window.still_open(self._slots.numbers(), marks[0][self._box.on])
+        still = self._box.window.still_open(self._slots.numbers(), marks[0].of(self._box.on))
         return len({window for first, last in still for window in range(first, last + 1)})
 
     def _close(self, arrived: pa.Table | None, first: int, last: int) -> pa.Table | None:

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, ClassVar
 
 import pyarrow as pa
 
-from penstock.algebra.box import Marks, Stateless
-from penstock.algebra.joint_punctuation import joint_only
+from penstock.algebra.box import Stateless
 from penstock.algebra.mark_ways import Branching, Together
+from penstock.algebra.marks import Marks, least
 from penstock.boxes.requirements import refuse_different
 
 if TYPE_CHECKING:
@@ -31,13 +31,8 @@ class Union(Stateless):
     def schema(self, port: int) -> pa.Schema:
         return self.inputs[0].schema
 
-    def progress(self, port: int, marks: Sequence[Marks]) -> dict[str, int]:
-        shared = [a for a in marks[0] if all(a in m for m in marks)]
-        return {a: min(m[a] for m in marks) for a in shared}
-
-    def joint_marks(self, port: int, inputs: Sequence[Marks]) -> dict[str, int]:
-        shared = [mark for mark in joint_only(inputs[0]) if all(mark in marks for marks in inputs)]
-        return {mark: min(marks[mark] for marks in inputs) for mark in shared}
+    def progress(self, port: int, inputs: Sequence[Marks]) -> Marks:
+        return least(inputs)
 
     def required(self, port_columns: Sequence[frozenset[str]]) -> tuple[frozenset[str], ...]:
         return tuple(port_columns[0] for _ in self.inputs)

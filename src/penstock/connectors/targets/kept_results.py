@@ -20,6 +20,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
+from penstock.algebra.marks import UNKNOWN, Marks
 from penstock.connectors.targets.target import (
     Receipt,
     Target,
@@ -63,16 +64,21 @@ class KeptBatch:
     """What a batch has left at an output: its tuples, and then its punctuation."""
 
     batch: int
-    marks: Mapping[str, int]
+    marks: Marks
     pieces: tuple[Piece, ...]
 
     @property
     def rows(self) -> int:
         return sum(piece.rows for piece in self.pieces)
 
+    def to_json(self) -> dict[str, Any]:
+        pieces = [asdict(piece) for piece in self.pieces]
+        return {"batch": self.batch, "marks": self.marks.to_json(), "pieces": pieces}
+
     @staticmethod
     def from_json(document: Mapping[str, Any]) -> KeptBatch:
-        return KeptBatch(document["batch"], document["marks"], tuple(Piece(**piece) for piece in document["pieces"]))
+        pieces = tuple(Piece(**piece) for piece in document["pieces"])
+        return KeptBatch(document["batch"], Marks.from_json(document["marks"]), pieces)
 
 
 @dataclass(frozen=True)
@@ -138,13 +144,13 @@ class KeptResults:
         self._units: dict[Unit, int] | None = None
         """For the writer: every unit, and how many bytes it keeps."""
 
-    def post(self, batch: int, receipts: Sequence[Receipt], marks: Mapping[str, int]) -> None:
-        """What a batch has left, once and for all; it may be said again."""
+    def post(self, batch: int, receipts: Sequence[Receipt], marks: Marks = UNKNOWN) -> None:
+        """What a batch has left, and the marks that have moved, once and for all; it may be said again."""
         units, unit = self._known(), Unit(0, batch, batch)
         files = [file for receipt in sorted(receipts, key=lambda r: r.part) for file in receipt.files]
-        if files or marks:
+        if files or marks.says_anything:
             pieces = tuple(Piece(file.name, file.bytes, file.crc, 0, file.rows) for file in files)
-            write_sealed(self._scratch, unit.name, {"batches": [asdict(KeptBatch(batch, marks, pieces))]})
+            write_sealed(self._scratch, unit.name, {"batches": [KeptBatch(batch, marks, pieces).to_json()]})
             units[unit] = sum(piece.bytes for piece in pieces)
         elif unit in units:
             self._scratch.delete(unit.name)
@@ -225,7 +231,7 @@ class KeptResults:
         copied = [p for p in pieces if p.bytes <= MERGED_BYTES]
         moved: dict[Piece, Piece] = {}
         if copied:
-            tuples = self.table([KeptBatch(unit.last, {}, tuple(copied))])
+            tuples = self.table([KeptBatch(unit.last, UNKNOWN, tuple(copied))])
             sink = pa.BufferOutputStream()
             with pa.ipc.new_file(sink, tuples.schema) as file:
                 file.write_table(tuples.combine_chunks())
@@ -236,7 +242,7 @@ class KeptResults:
                 moved[piece] = Piece(unit.data, content.size, crc, start, piece.rows)
                 start += piece.rows
         merged = [KeptBatch(kept.batch, kept.marks, tuple(moved.get(p, p) for p in kept.pieces)) for kept in batches]
-        write_sealed(self._scratch, unit.name, {"batches": [asdict(kept) for kept in merged]})
+        write_sealed(self._scratch, unit.name, {"batches": [kept.to_json() for kept in merged]})
         units, still = self._known(), {p.name for kept in merged for p in kept.pieces}
         units[unit] = sum(p.bytes for p in {p.name: p for kept in merged for p in kept.pieces}.values())
         for one in small:

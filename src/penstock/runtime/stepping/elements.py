@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
-from penstock.algebra.box import Marks
-from penstock.algebra.hidden import SEQ, falling, has_ended, visible
+from penstock.algebra.hidden import SEQ, visible
+from penstock.algebra.marks import FALLING, UNKNOWN, Mark, Marks, most
 from penstock.algebra.network import Arc
 from penstock.algebra.ticks import BEGINNING, tick_text, to_ticks
 
@@ -35,7 +35,7 @@ class Element:
     def tick(self, attribute: str) -> int:
         """Its timestamp: of a tuple its own value, of punctuation what it states. A NULL is before everything."""
         if self.tuple is None:
-            return self.marks.get(attribute, BEGINNING)
+            return self.marks.of(attribute)
         value = to_ticks(self.tuple.column(attribute))[0].as_py()
         return BEGINNING if value is None else int(value)
 
@@ -45,25 +45,16 @@ class Element:
             names = visible(self.tuple.column_names)
             values = self.tuple.select(names).to_pylist()[0].values()
             return f"({', '.join(str(value) for value in values)})"
-        if has_ended(self.marks):
+        if self.marks.ended:
             return "[end]"
         return f"[{', '.join(_said(self.marks, schema))}]"
 
 
 def _said(marks: Marks, schema: pa.Schema) -> Iterator[str]:
     for known in schema:
-        for mark, bound, sign in ((known.name, ">=", 1), (falling(known.name), "<=", -1)):
-            if marks.get(mark, BEGINNING) != BEGINNING:
-                yield f"{known.name} {bound} {tick_text(sign * marks[mark], known.type)}"
-
-
-def raised(one: Marks, other: Marks) -> dict[str, int]:
-    """Both; of two marks the larger.
-
-    >>> raised({"ts": 3}, {"ts": 2, "k": 1})
-    {'ts': 3, 'k': 1}
-    """
-    return {**one, **{name: max(tick, one.get(name, tick)) for name, tick in other.items()}}
+        for mark, bound, sign in ((Mark(known.name), ">=", 1), (Mark(known.name, FALLING), "<=", -1)):
+            if (tick := marks.of(mark)) != BEGINNING:
+                yield f"{known.name} {bound} {tick_text(sign * tick, known.type)}"
 
 
 def single(tuples: pa.Table) -> list[pa.Table]:
@@ -83,11 +74,11 @@ class Buffer:
     label: str
     on: str | None = None
     elements: list[Element] = field(default_factory=list)
-    marks: dict[str, int] = field(default_factory=dict)
+    marks: Marks = UNKNOWN
     """The strongest marks of everything that has entered."""
 
     def put(self, element: Element) -> None:
-        self.marks = raised(self.marks, element.marks)
+        self.marks = most([self.marks, element.marks])
         on = self.on
         if on is None:
             self.elements.append(element)
@@ -112,7 +103,7 @@ class Buffer:
         the stream is not in order, tuples may still come that are below the next one here: then it is its mark.
         """
         assert self.on is not None
-        mark = max(self.marks.get(self.on, BEGINNING), assured)
+        mark = max(self.marks.of(self.on), assured)
         head = self.head()
         return mark if head is None else min(head, mark)
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from penstock.algebra.box import Stateful
-from penstock.algebra.hidden import ARRIVED, ENDED, SEQ
-from penstock.algebra.ticks import BEGINNING, END
-from penstock.runtime.stepping.elements import Buffer, Element, numbered, raised
+from penstock.algebra.hidden import ARRIVED, SEQ
+from penstock.algebra.marks import Marks, most
+from penstock.algebra.ticks import END
+from penstock.runtime.stepping.elements import Buffer, Element, numbered
 from penstock.runtime.stepping.nodes import Holding, Outcome, Place
 
 
@@ -64,8 +65,8 @@ class IdleWaiting(Holding):
         element = self.inputs[slot].take()
         for number, (buffer, register) in enumerate(zip(self.inputs, registers, strict=True)):
             # Marks of other attributes speak of the whole stream, and part of it is still in the buffer.
-            said = {str(buffer.on): register, ENDED: END if register == END else BEGINNING}
-            self.marks[number] = raised(self.marks[number], said)
+            said = Marks({str(buffer.on): register}, ended=register == END)
+            self.marks[number] = most([self.marks[number], said])
         return Outcome(slot, element, self._deliver(slot, element, min(registers), now))
 
     def _deliver(self, slot: int, element: Element, tau: int, now: int) -> list[tuple[int, Element]]:
@@ -77,7 +78,7 @@ class Merging(IdleWaiting):
     """The order-preserving union: what is at the smallest register goes through."""
 
     def _deliver(self, slot: int, element: Element, tau: int, now: int) -> list[tuple[int, Element]]:
-        marks = {**self.box.progress(0, self.marks), **self._others(tau), str(self.inputs[0].on): tau}
+        marks = self.box.progress(0, self.marks).with_rising({**self._others(tau), str(self.inputs[0].on): tau})
         if element.tuple is None:
             return self._leave(0, [], marks, element.stamp)
         needed = self._place.needed[0]
@@ -92,6 +93,5 @@ class Merging(IdleWaiting):
             return {}
         waiting = [e for buffer in self.inputs for e in buffer.tuples()]
         return {
-            a: min(*(b.marks.get(a, BEGINNING) for b in self.inputs), *(e.tick(a) for e in waiting), END)
-            for a in shared - {on}
+            a: min(*(b.marks.of(a) for b in self.inputs), *(e.tick(a) for e in waiting), END) for a in shared - {on}
         }

@@ -12,13 +12,15 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
-from penstock.algebra.box import Box, Marks, Port, Stateful
-from penstock.algebra.hidden import ARRIVED, SEQ, end_of, has_ended, in_order
+from penstock.algebra.box import Box, Port, Stateful
+from penstock.algebra.hidden import ARRIVED, SEQ, in_order
+from penstock.algebra.marks import Marks, all_ended, most
 from penstock.algebra.network import Network
 from penstock.algebra.ticks import END
 from penstock.boxes.least_marks.box import LeastMarks, Progress
 from penstock.operators.protocol import Operator
-from penstock.runtime.stepping.elements import Buffer, Element, numbered, raised, single
+from penstock.progress.propagation import joint_marks
+from penstock.runtime.stepping.elements import Buffer, Element, numbered, single
 from penstock.runtime.superbox import sequenced
 from penstock.storage.folder import Folder
 from penstock.storage.state import State
@@ -60,8 +62,8 @@ class Node(ABC):
         self.box = box
         self.inputs = inputs
         self._place = place
-        self.marks: list[dict[str, int]] = [dict(place.unknown[port.name]) for port in box.inputs]
-        self._stated = [dict(place.unknown[Port(box, port).name]) for port in range(len(box.ports))]
+        self.marks = [place.unknown[port.name] for port in box.inputs]
+        self._stated = [place.unknown[Port(box, port).name] for port in range(len(box.ports))]
 
     def next_input(self) -> int | None:
         """The input that it takes from next: most boxes can go on with any."""
@@ -93,7 +95,7 @@ class Node(ABC):
 
     def _take(self, slot: int) -> Element:
         element = self.inputs[slot].take()
-        self.marks[slot] = raised(self.marks[slot], element.marks)
+        self.marks[slot] = most([self.marks[slot], element.marks])
         return element
 
     def _leave(self, port: int, rows: Sequence[pa.Table], marks: Marks, stamp: int) -> list[tuple[int, Element]]:
@@ -102,10 +104,9 @@ class Node(ABC):
         The end is an element of its own: who sorts or waits for others would hold it back with the tuple.
         """
         before = self._stated[port]
-        if Port(self.box, port).name in self._place.network.joint:
-            marks = {**marks, **self.box.joint_marks(port, self.marks)}
-        after = self._stated[port] = raised(before, marks)
-        ends = has_ended(after) and not has_ended(before)
+        marks = marks.with_joint(joint_marks(self._place.network, Port(self.box, port), self.marks))
+        after = self._stated[port] = most([before, marks])
+        ends = after.ended and not before.ended
         told = [before] * (len(rows) - 1) + [before if ends else after]
         gave = [(port, Element(marks, row, stamp)) for marks, row in zip(told, rows, strict=False)]
         return [*gave, (port, Element(after, stamp=stamp))] if ends or (not rows and after != before) else gave
@@ -172,7 +173,7 @@ class Holding(Node):
         return self._wake is not None and now >= self._wake
 
     def unmet(self) -> list[tuple[int, str, int]]:
-        return [need for need in self._needs if self.marks[need[0]].get(need[1], END) < need[2]]
+        return [(slot, on, tick) for slot, on, tick in self._needs if not self.marks[slot].reached(on, tick)]
 
     def held(self) -> int:
         return self._slots.rows()
@@ -202,7 +203,7 @@ class Holding(Node):
         for port in range(len(box.ports)):
             own = stated if stated is not None and port == 0 else box.progress(port, self.marks)
             rows = self._numbered(port, results.get(port, []))
-            gave += self._leave(port, rows, {**own, **end_of(self.marks)}, stamp)
+            gave += self._leave(port, rows, own.with_ended(all_ended(self.marks)), stamp)
         return gave
 
     def _stamp(self, element: Element | None) -> int:

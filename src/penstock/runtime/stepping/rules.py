@@ -18,7 +18,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from penstock.algebra.box import Box, Port
-from penstock.algebra.ticks import END
+from penstock.progress.propagation import propagate
 from penstock.runtime.stepping.idle_waiting import IdleWaiting
 from penstock.runtime.stepping.nodes import Holding, Node
 from penstock.runtime.stepping.source import SourceNode
@@ -93,12 +93,11 @@ class Rules:
         now = self.wiring.now
         if source.could_state(now) is None:
             return False
-        marks = self.wiring.network.propagate(
-            {name: node.could_state(now) or node.marks() for name, node in self.wiring.sources.items()}
-        )
+        could = {name: node.could_state(now) or node.marks() for name, node in self.wiring.sources.items()}
+        marks = propagate(self.wiring.network, could)
         for node in self.wiring.nodes.values():
             inputs = node.box.inputs
-            met = [marks[inputs[slot].name].get(attribute, END) >= tick for slot, attribute, tick in node.unmet()]
+            met = [marks[inputs[slot].name].reached(attribute, tick) for slot, attribute, tick in node.unmet()]
             # A merge or join goes on when all inputs have come so far; windows close by any of theirs.
             goes_on = all(met) if isinstance(node, IdleWaiting) else any(met)
             if met and goes_on and self.wiring.reaches(source.box, node.box):

@@ -6,14 +6,15 @@ it may state an enabling timestamp (ets.md 5).
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator
 from dataclasses import replace
 from typing import Any, Final
 
 import pyarrow as pa
 
 from penstock.algebra.box import Port
-from penstock.algebra.hidden import ARRIVED, ENDED
+from penstock.algebra.hidden import ARRIVED
+from penstock.algebra.marks import UNKNOWN, Marks
 from penstock.algebra.source import Source
 from penstock.algebra.ticks import BEGINNING, END, tick_of
 from penstock.connectors.connector import Advance, Chunk, Feed, Limit
@@ -23,7 +24,7 @@ from penstock.errors import QueryError
 from penstock.progress.extremes import NOTHING, Extremes
 from penstock.progress.idle import Heartbeat, OnDemand
 from penstock.progress.judge import judge, strongest, unfit_rejects
-from penstock.progress.shards import source_marks, statement, stating
+from penstock.progress.shards import shard_marks, source_marks, statement, stating
 from penstock.runtime.stepping.elements import Element, numbered, single
 
 TRAIN: Final = Limit(64, 1 << 20)
@@ -47,13 +48,13 @@ class SourceNode:
         self._position: Any = None
         self._ended = False
 
-    def marks(self) -> dict[str, int]:
+    def marks(self) -> Marks:
         """The low-water marks of the input."""
         return source_marks(self.box, self._seen)
 
     @property
     def ended(self) -> bool:
-        return self.marks()[ENDED] == END
+        return self.marks().ended
 
     def element(self, given: Any, shard: str | None, now: int, number: int) -> Arrivals:
         """Take one row or punctuation that somebody has fed."""
@@ -69,11 +70,11 @@ class SourceNode:
         """Take what a connector has read: tuple by tuple, then its punctuation."""
         if chunk.rejects is not None:
             for row in single(pa.Table.from_batches([chunk.rejects])):
-                yield Port(self.box, Source.ERRORS), Element({}, row)
+                yield Port(self.box, Source.ERRORS), Element(UNKNOWN, row)
         for at, row in enumerate(single(pa.Table.from_batches([chunk.tuples]))):
             yield from self._tuple(row, shard, now, number + at, origin)
         stated = strongest(self.box, chunk.stated)
-        if stated:
+        if stated.says_anything:
             yield from self._state(shard, stated)
 
     def end(self) -> Arrivals:
@@ -83,7 +84,7 @@ class SourceNode:
             self._ended = True
             self._spoken = END
             yield Port(self.box), Element(self.marks())
-            yield from ((Port(self.box, index), Element({ENDED: END})) for index in (Source.LATE, Source.ERRORS))
+            yield from ((Port(self.box, index), Element(Marks(ended=True))) for index in (Source.LATE, Source.ERRORS))
 
     def advance(self) -> Advance | None:
         """The next train of the connector, if it has any; one element of a script."""
@@ -117,7 +118,7 @@ class SourceNode:
 
     def beat(self, now: int, speaking: Collection[str] = ()) -> Arrivals:
         """What is due on the timer of a heartbeat, of shards that are silent."""
-        due: dict[str, dict[str, int]] = {}
+        due: dict[str, Marks] = {}
         for track in self.box.tracks:
             idle = track.policy.idle
             for shard, seen in self._seen.items():
@@ -125,17 +126,17 @@ class SourceNode:
                     continue
                 stated = statement(self.box, track, seen, idle, now)
                 if idle.due(seen, self._beats.get(shard, 0), now) and stated is not None:
-                    due.setdefault(shard, {})[track.mark] = stated
+                    due[shard] = due.get(shard, UNKNOWN).with_mark(track.mark, stated)
         for shard, marks in due.items():
             self._beats[shard] = now
             yield from self._state(shard, marks)
 
-    def could_state(self, now: int) -> dict[str, int] | None:
+    def could_state(self, now: int) -> Marks | None:
         """The marks of the input if it were asked on demand now; None if it has nothing to say."""
         if self.ended or not any(isinstance(track.policy.idle, OnDemand) for track in self.box.tracks):
             return None
         marks = source_marks(self.box, {shard: seen.merge(said) for shard, seen, said in self._on_demand(now)})
-        return marks if marks[self.box.tracks[0].mark] > self._spoken else None
+        return marks if marks.of(self.box.tracks[0].mark) > self._spoken else None
 
     def state_on_demand(self, now: int) -> Arrivals:
         """An enabling timestamp."""
@@ -144,12 +145,12 @@ class SourceNode:
 
     def _on_demand(self, now: int) -> Iterator[tuple[str, Extremes, Extremes]]:
         for shard, seen in self._seen.items():
-            said = {}
+            said = UNKNOWN
             for track in self.box.tracks:
                 idle = track.policy.idle
                 stated = statement(self.box, track, seen, idle, now) if isinstance(idle, OnDemand) else None
                 if stated is not None and not seen.ended:
-                    said[track.mark] = stated
+                    said = said.with_mark(track.mark, stated)
             yield shard, seen, stating(self.box, said)
 
     def _tuple(self, row: pa.Table, shard: str, now: int, number: int, origin: str) -> Arrivals:
@@ -158,12 +159,15 @@ class SourceNode:
             row = row.add_column(0, box.on, pa.array([now], pa.int64()).cast(box.on_type))
         row = row.select(box.tuples.names)
         before = self._seen.get(shard, stating(box, self.marks()))
-        verdict = judge(box, row, box.marks(before))
-        if verdict.stated:
+        verdict = judge(box, row, shard_marks(box, before))
+        if verdict.stated.says_anything:
             yield from self._state(shard, verdict.stated)
             return
         if verdict.unfit is not None:
-            yield Port(box, Source.ERRORS), Element({}, unfit_rejects(row.select(box.delivered.names), box, origin))
+            yield (
+                Port(box, Source.ERRORS),
+                Element(UNKNOWN, unfit_rejects(row.select(box.delivered.names), box, origin)),
+            )
             return
         row = numbered(row.append_column(ARRIVED, pa.array([now], pa.int64())), number, self._sequenced)
         seen = verdict.extremes(box, now)
@@ -172,21 +176,21 @@ class SourceNode:
         if verdict.late is None:
             yield Port(box), Element(self.marks(), row)
         elif box.late == "route":
-            yield Port(box, Source.LATE), Element({}, row)
+            yield Port(box, Source.LATE), Element(UNKNOWN, row)
 
-    def _state(self, shard: str, marks: Mapping[str, int]) -> Arrivals:
+    def _state(self, shard: str, marks: Marks) -> Arrivals:
         before = self._seen.get(shard, stating(self.box, self.marks()))
         self._seen[shard] = before.merge(stating(self.box, marks))
         yield from self._punctuation()
 
     def _punctuation(self) -> Arrivals:
         marks = self.marks()
-        self._spoken = max(self._spoken, marks[self.box.tracks[0].mark])
+        self._spoken = max(self._spoken, marks.of(self.box.tracks[0].mark))
         # One shard has spoken, and nothing is known yet of another: that says nothing of the input.
-        if any(mark != BEGINNING for mark in marks.values()):
+        if marks.says_anything:
             yield Port(self.box), Element(marks)
 
-    def _stated(self, given: PunctuationElement) -> dict[str, int]:
+    def _stated(self, given: PunctuationElement) -> Marks:
         tracks = {track.attribute: track for track in self.box.tracks}
         unknown = [name for name, _ in given.value if name not in tracks]
         if unknown:
@@ -196,7 +200,7 @@ class SourceNode:
                 expected=f"one of {', '.join(tracks)}",
             )
         ticks = {tracks[name]: tick_of(value, tracks[name].kind) for name, value in given.value}
-        return {track.mark: -tick if track.descending else tick for track, tick in ticks.items()}
+        return Marks.made((track.mark, -tick if track.descending else tick) for track, tick in ticks.items())
 
     def _only_shard(self) -> str:
         if len(self._seen) == 1:

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pyarrow as pa
 
 from penstock.algebra.box import Box, Output, Port, Stateful, Stateless
-from penstock.algebra.hidden import ENDED, SEQ
+from penstock.algebra.hidden import SEQ
 from penstock.algebra.network import Arc
 from penstock.algebra.ticks import BEGINNING, END
 from penstock.boxes.aggregate.by_group.box import GroupwiseAggregate
@@ -17,6 +17,7 @@ from penstock.boxes.table_join.box import TableJoin
 from penstock.boxes.union.box import Union
 from penstock.errors import InternalError
 from penstock.plan.plan import Plan
+from penstock.progress.propagation import propagate
 from penstock.runtime.stepping.elements import Buffer, Element
 from penstock.runtime.stepping.idle_waiting import IdleWaiting, Merging
 from penstock.runtime.stepping.nodes import Arriving, Holding, Node, Paced, Passing, Place
@@ -41,9 +42,8 @@ class Wiring:
         """All other boxes but the outputs, upstream first."""
         self._plan = plan
         self._relaxed = relaxed
-        silent = {s.name: dict.fromkeys(s.marked(0), BEGINNING) for s in plan.network.sources}
-        marked = plan.network.propagate(silent)
-        self._unknown = {port: dict.fromkeys(marks, BEGINNING) for port, marks in marked.items()}
+        stated = propagate(plan.network, {source.name: source.shape(0) for source in plan.network.sources})
+        self._unknown = {port: marks.unknown() for port, marks in stated.items()}
         self._buffers: dict[str, list[Buffer]] = {}
         for box in plan.network.boxes:
             if box.inputs and not isinstance(box, Output):
@@ -124,11 +124,9 @@ class Wiring:
         latent = {name for name, node in self.sources.items() if node.box.timestamps == "latent" and not node.ended}
         if not latent or self._on_the_way(port) != END:
             return BEGINNING
-        known = {
-            name: {**dict.fromkeys(node.box.marked(0), self.now if name in latent else BEGINNING), ENDED: BEGINNING}
-            for name, node in self.sources.items()
-        }
-        return self.network.propagate(known)[port.name].get(on, BEGINNING)
+        shapes = {name: node.box.shape(0) for name, node in self.sources.items()}
+        known = {name: s.each(lambda _: self.now) if name in latent else s for name, s in shapes.items()}
+        return propagate(self.network, known)[port.name].of(on)
 
     def _on_the_way(self, port: Port, through: type[Node] = Node) -> int:
         """The oldest stamp of what is in the buffers before a port, of boxes of a kind; `END` if there is nothing."""

@@ -9,7 +9,8 @@ import pyarrow as pa
 from tests.operators.scripted import MemorySlots, box_of, source, stamped
 
 import penstock as pk
-from penstock.algebra.hidden import ARRIVED, ENDED, SEQ
+from penstock.algebra.hidden import ARRIVED, SEQ
+from penstock.algebra.marks import Marks
 from penstock.algebra.ticks import BEGINNING, END
 from penstock.operators.state.chunks import GATHER_CHUNKS
 from penstock.plan.compile import compile_network
@@ -32,7 +33,7 @@ class Box:
     def batch(self, *rows: tuple[int | None, str | None, int], mark: int = BEGINNING, now: int = 0) -> list[Any]:
         """One batch: rows in order of arrival, the low-water mark, the clock in seconds. What leaves by port 0."""
         self.operator = self.box.holder(self.slots, self.needed)
-        self.marks = [{"ts": mark, ENDED: END if mark == END else BEGINNING}]
+        self.marks = [Marks({"ts": mark}, ended=mark == END)]
         if rows:
             kinds = (pa.int64(), pa.string(), pa.int64())
             columns = [pa.array(c, t) for c, t in zip(zip(*rows, strict=True), kinds, strict=True)]
@@ -129,16 +130,16 @@ def test_what_is_stated_of_an_assumed_order() -> None:
     box = Box(size=10, advance=5, assuming=pk.order("ts", 1))
     box.batch((12, "x", 0))
     # Nothing is known of what follows; then the frontier is 12: windows from 5 on are open.
-    assert box.stated() == {"ts": BEGINNING}
+    assert box.stated() == Marks({"ts": BEGINNING})
     assert box.batch((31, "x", 0)) == []
-    assert box.stated() == {"ts": 5}
+    assert box.stated() == Marks({"ts": 5})
     assert box.batch((33, "x", 0)) == [(5, 1), (10, 1)]
-    assert box.stated() == {"ts": 25}
+    assert box.stated() == Marks({"ts": 25})
     # The input's own mark is as good, but what is held may still leave.
     box.batch(mark=90)
-    assert box.stated() == {"ts": 25}
+    assert box.stated() == Marks({"ts": 25})
     box.batch(mark=END)
-    assert box.stated() == {"ts": END}
+    assert box.stated() == Marks({"ts": END})
 
 
 # on=pk.TUPLE_NUMBER
@@ -169,15 +170,15 @@ def test_windows_of_tuples_with_gaps_let_go_of_what_is_in_a_gap() -> None:
     assert box.batch(*[(0, "x", n) for n in range(1, 6)]) == [(1, 1), (4, 4)]
     assert box.held() == {"counts": 1}
     assert box.released == 5
-    assert box.stated() == {"Tup#": 7}
+    assert box.stated() == Marks({"Tup#": 7})
 
 
 def test_what_is_stated_of_tuple_numbers() -> None:
     box = Box(on=pk.TUPLE_NUMBER, size=3, advance=2)
     box.batch()
-    assert box.stated() == {"Tup#": 1}
+    assert box.stated() == Marks({"Tup#": 1})
     box.batch((0, "x", 0), (0, "x", 0), (0, "x", 0))
-    assert box.stated() == {"Tup#": 3}
+    assert box.stated() == Marks({"Tup#": 3})
     by_groups = Box(on=pk.TUPLE_NUMBER, size=3, by="k")
     by_groups.batch((0, "x", 0))
     assert by_groups.stated() is None
@@ -215,20 +216,20 @@ def test_what_is_stated_of_windows_from_the_first_value() -> None:
     box = Box(size=10, advance=4, origin="first")
     box.batch(mark=3)
     # The first value may be 3, and starts the first window.
-    assert box.stated() == {"ts": 3}
+    assert box.stated() == Marks({"ts": 3})
     box.batch((9, "x", 0), (7, "x", 0), mark=5)
-    assert box.stated() == {"ts": 5}
+    assert box.stated() == Marks({"ts": 5})
     box.batch(mark=7)
-    assert box.stated() == {"ts": 7}
+    assert box.stated() == Marks({"ts": 7})
     assert box.batch(mark=18) == [(7, 2)]
     # [11, 21), [15, 25) ... are open; what is held does not matter.
-    assert box.stated() == {"ts": 11}
+    assert box.stated() == Marks({"ts": 11})
     box.batch(mark=40)
-    assert box.stated() == {"ts": 31}
+    assert box.stated() == Marks({"ts": 31})
     by_groups = Box(size=10, advance=4, origin="first", by="k")
     by_groups.batch((7, "x", 0), mark=30)
     # The windows of another group may start anywhere.
-    assert by_groups.stated() == {"ts": 21}
+    assert by_groups.stated() == Marks({"ts": 21})
 
 
 # advance="predicate"
@@ -240,14 +241,14 @@ def test_a_predicate_opens_a_window_at_each_value_of_a_group() -> None:
     # The window [3, 13) of x. All values may still get a window of their own, so all are kept.
     assert box.held() == {"partial": 3, "openings": 1}
     assert box.operator.open_windows(box.marks) == 1
-    assert box.stated() == {"ts": 0}
+    assert box.stated() == Marks({"ts": 0})
     assert box.batch((9, "x", 0), (12, "x", 3), mark=8) == []
     # y's 7 can be in no window any more; x's are in [3, 13) and [9, 19).
     assert box.held() == {"partial": 4, "openings": 2}
-    assert box.stated() == {"ts": 3}
+    assert box.stated() == Marks({"ts": 3})
     assert box.batch(mark=13) == [(3, "x", 5, 4)]
     assert box.held() == {"partial": 2, "openings": 1}
-    assert box.stated() == {"ts": 9}
+    assert box.stated() == Marks({"ts": 9})
     assert box.batch(mark=END) == [(9, "x", 2, 3)]
     assert box.held() == {}
     assert box.released == 6
@@ -259,9 +260,9 @@ def test_a_predicate_opens_windows_of_tuples() -> None:
     # The first tuple is in no window, and none that opens later can hold it.
     assert box.held() == {"partial": 2, "openings": 2, "counts": 1}
     assert box.batch((0, "x", 2)) == [(2, 52)]
-    assert box.stated() == {"Tup#": 3}
+    assert box.stated() == Marks({"Tup#": 3})
     assert box.batch((0, "x", 3)) == [(3, 35)]
-    assert box.stated() == {"Tup#": 6}
+    assert box.stated() == Marks({"Tup#": 6})
     assert box.held() == {"counts": 1}
 
 
@@ -317,7 +318,7 @@ def test_windows_of_tuples_time_out_before_they_are_full() -> None:
     box = Box(on=pk.TUPLE_NUMBER, size=3, timeout="5 seconds")
     box.batch((0, "x", 0), now=0)
     assert box.batch(now=6) == [(1, 1)]
-    assert box.stated() == {"Tup#": 4}
+    assert box.stated() == Marks({"Tup#": 4})
     assert box.batch((0, "x", 1), (0, "x", 2), (0, "x", 3), now=7) == []
     assert box.late == [(0, "x", 1), (0, "x", 2)]
     assert box.batch((0, "x", 4), (0, "x", 5), now=7) == [(4, 3)]
@@ -328,7 +329,7 @@ def test_results_know_when_their_first_tuple_arrived() -> None:
     box.batch((3, "x", 0), now=10)
     box.batch((1, "x", 0), now=20)
     operator = box.box.holder(box.slots, box.needed)
-    ((_, table),) = operator.punctuate([{"ts": END, ENDED: END}], 30 * SECOND)
+    ((_, table),) = operator.punctuate([Marks({"ts": END}, ended=True)], 30 * SECOND)
     assert table.column(ARRIVED).to_pylist() == [10 * SECOND]
 
 
@@ -403,7 +404,7 @@ def test_groups_with_marks_of_their_own_close_apart() -> None:
             low.process(1, pa.table([list(c) for c in zip(*marks, strict=True)], names=["k", "ts"]))
         for part, table in low.flush():
             operator.receive(part, stamped(table))
-        found = [t for _, t in operator.punctuate([{"ts": mark}, {}], now=0)]
+        found = [t for _, t in operator.punctuate([Marks({"ts": mark}), Marks()], now=0)]
         return sorted(tuple(row.values())[:4] for table in found for row in table.to_pylist())
 
     assert step([(1, "a", 0), (2, "a", 1), (3, "b", 0)], [("a", 2), ("b", 3)], 2) == []

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import penstock as pk
-from penstock.algebra.hidden import ENDED
+from penstock.algebra.marks import Marks
 from penstock.algebra.ticks import BEGINNING, END
 from penstock.algebra.window import Window
 from penstock.boxes.aggregate.low_level.box import AtOnce, InOrder, Lazy, LowLevel, Slow
@@ -32,10 +32,10 @@ def low_level(**arguments: Any) -> LowLevel:
 def test_its_rule_states_what_is_certain_whatever_it_holds(arguments: dict[str, Any], marks: dict[int, int]) -> None:
     # A silent input is asked on demand only if that surely releases something: so the rule must not promise more.
     box = low_level(**arguments)
-    stated = {mark: box.progress(0, [{"ts": mark, ENDED: BEGINNING}])["ts"] for mark in marks}
+    stated = {mark: box.progress(0, [Marks({"ts": mark})]).of("ts") for mark in marks}
     assert stated == marks
     for extreme in (BEGINNING, END):
-        assert box.progress(0, [{"ts": extreme, ENDED: BEGINNING}])["ts"] == extreme
+        assert box.progress(0, [Marks({"ts": extreme})]).of("ts") == extreme
 
 
 @pytest.mark.parametrize("flush", [AtOnce(), Lazy(0), Lazy(3), Slow(2), InOrder()])

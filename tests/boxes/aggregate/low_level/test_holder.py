@@ -8,6 +8,7 @@ import pyarrow as pa
 from tests.operators.scripted import MemorySlots, box_of, source, stamped
 
 from penstock.algebra.hidden import ARRIVED
+from penstock.algebra.marks import Marks
 from penstock.algebra.ticks import BEGINNING, END
 from penstock.boxes.aggregate.entry import SubAggregateOp
 from penstock.boxes.aggregate.low_level.direct_table import DirectTable
@@ -34,7 +35,7 @@ class Bench:
             low.process(0, pa.table([pa.array(c, t) for c, t in zip(columns, kinds, strict=True)], list(SCHEMA)))
             for part, partials in low.flush():
                 self.op.receive(part, stamped(partials, arrived))
-        self.marks = [{"ts": mark}]
+        self.marks = [Marks({"ts": mark})]
         left = [table for port, table in self.op.punctuate(self.marks, now=0) if port == 0]
         self.released += self.op.released
         self.arrived = [t for table in left for t in table.column(ARRIVED).to_pylist()]
@@ -48,7 +49,7 @@ class Bench:
 
     @property
     def mark(self) -> int:
-        return self.op.output_marks(self.marks)["ts"]
+        return self.op.output_marks(self.marks).of("ts")
 
 
 def test_a_group_and_window_is_updated_in_its_place_across_batches() -> None:

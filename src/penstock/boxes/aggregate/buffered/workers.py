@@ -11,8 +11,8 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import pyarrow as pa
 
-from penstock.algebra.box import Marks
 from penstock.algebra.hidden import ARRIVED, SEQ, carried
+from penstock.algebra.marks import Marks
 from penstock.algebra.ticks import BEGINNING, to_ticks
 from penstock.boxes.aggregate.buffered.box import BufferedAggregate
 from penstock.boxes.aggregate.entry import SubAggregateOp
@@ -59,7 +59,7 @@ class BufferedAggregateOp(Holder):
         self._arrived.append(tuples)
 
     def punctuate(self, marks: Sequence[Marks], now: int) -> Departures:
-        mark, before = marks[0][self._box.on], self._slots.get_mark()
+        mark, before = marks[0].of(self._box.on), self._slots.get_mark()
         self._keep()
         if mark <= before:
             return
@@ -80,7 +80,7 @@ class BufferedAggregateOp(Holder):
 
     def _open(self, marks: Sequence[Marks]) -> list[tuple[int, int]]:
         """For each slot, the first and last window that its tuples can be in and that is not closed."""
-        window, mark = self._box.window, marks[0][self._box.on]
+        window, mark = self._box.window, marks[0].of(self._box.on)
         closed = window.last_closed(mark) if mark != BEGINNING else None
         spans = [((window.start_of(n) - window.size) // window.advance + 1, n) for n in self._slots.numbers()]
         return [

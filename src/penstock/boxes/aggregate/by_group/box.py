@@ -18,10 +18,11 @@ from typing import TYPE_CHECKING, ClassVar
 
 import pyarrow as pa
 
-from penstock.algebra.box import Marks, PaceUse, Port, Stateful
+from penstock.algebra.box import PaceUse, Port, Stateful
 from penstock.algebra.expressions.decomposition import Aggregation
 from penstock.algebra.expressions.expression import Expression
-from penstock.algebra.hidden import ENDED, SEQ, end_of
+from penstock.algebra.hidden import SEQ
+from penstock.algebra.marks import Marks, only_end
 from penstock.algebra.order import ARRIVAL, TUPLE_NUMBER, Order
 from penstock.algebra.ticks import BEGINNING, END, span_text
 from penstock.algebra.window import Window
@@ -174,18 +175,18 @@ class GroupwiseAggregate(Stateful):
         """Whether one group alone decides how far the box has come."""
         return not self.keys(0)
 
-    def progress(self, port: int, marks: Sequence[Marks]) -> dict[str, int]:
-        ended = end_of(marks)
+    def progress(self, port: int, inputs: Sequence[Marks]) -> Marks:
+        ended = only_end(inputs)
         if port == self.LATE:
             return ended
         if not self.by_mark:
             # A new group may begin with any value; and what is held is known to the holder alone.
-            known = self.alone or (self.on in marks[0] and not self.numbered)
-            return ({self.on: ended[ENDED]} if known else {}) | ended
-        mark = marks[0][self.on]
+            known = self.alone or (inputs[0].has(self.on) and not self.numbered)
+            return ended.with_rising({self.on: ended.end}) if known else ended
+        mark = inputs[0].of(self.on)
         if isinstance(self.windows, Periodic) and not self.windows.from_first:
-            return {self.on: self.windows.window.output_mark(mark)} | ended
-        return {self.on: self.lowest_open(mark)} | ended
+            return ended.with_rising({self.on: self.windows.window.output_mark(mark)})
+        return ended.with_rising({self.on: self.lowest_open(mark)})
 
     def lowest_open(self, mark: int) -> int:
         """The lowest tick at which a window can start that a low-water mark leaves open.

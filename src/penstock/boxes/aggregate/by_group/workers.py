@@ -16,8 +16,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.algebra.box import Marks
-from penstock.algebra.hidden import SEQ, carried, has_ended
+from penstock.algebra.hidden import SEQ, carried
+from penstock.algebra.marks import Marks
 from penstock.algebra.ticks import BEGINNING, END, to_ticks
 from penstock.boxes.aggregate.by_group.box import GroupwiseAggregate, Periodic
 from penstock.boxes.aggregate.by_group.group_progress import VALUE
@@ -66,7 +66,7 @@ class GroupwiseOp(Holder):
 
     def punctuate(self, marks: Sequence[Marks], now: int) -> Departures:
         tuples, said = self._gathered(), self._heard()
-        ended, mark, before = has_ended(marks[0]), marks[0].get(self._box.on, BEGINNING), self._slots.get_mark()
+        ended, mark, before = marks[0].ended, marks[0].of(self._box.on), self._slots.get_mark()
         mark = max(mark, before)
         due = self._due(tuples, said, mark, now, ended=ended)
         if due:
@@ -102,10 +102,10 @@ class GroupwiseOp(Holder):
         box, ledger = self._box, self._state.ledger
         if not box.progressing(0):
             return None
-        if has_ended(marks[0]):
-            return {box.on: END}
+        if marks[0].ended:
+            return Marks({box.on: END})
         held = min((account.start for account in ledger.accounts.values()), default=END)
-        return {box.on: min(held, self._lowest_to_come(marks[0].get(box.on, BEGINNING)))}
+        return Marks({box.on: min(held, self._lowest_to_come(marks[0].of(box.on)))})
 
     def _lowest_to_come(self, mark: int) -> int:
         """The smallest start of a window of tuples that have not come yet."""

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, ClassVar
 
 import pyarrow as pa
 
-from penstock.algebra.box import Marks, Stateful
+from penstock.algebra.box import Stateful
 from penstock.algebra.expressions.decomposition import Aggregation
-from penstock.algebra.hidden import end_of
+from penstock.algebra.marks import Marks, all_ended
 from penstock.algebra.ticks import BEGINNING, END, span_text
 from penstock.algebra.window import Window, start_field
 
@@ -159,9 +159,10 @@ class LowLevel(Stateful):
     def partition(self) -> tuple[str, ...]:
         return self.by
 
-    def progress(self, port: int, marks: Sequence[Marks]) -> dict[str, int]:
+    def progress(self, port: int, inputs: Sequence[Marks]) -> Marks:
         # What is certain, whatever the table holds: so nobody asks for a timestamp that would release nothing.
-        return {self.on: self.start_of(self.flush.first_kept(self.window, marks[0][self.on]))} | end_of(marks)
+        kept = self.start_of(self.flush.first_kept(self.window, inputs[0].of(self.on)))
+        return Marks({self.on: kept}, ended=all_ended(inputs))
 
     def start_of(self, pane: int) -> int:
         """Where a pane starts, in ticks."""

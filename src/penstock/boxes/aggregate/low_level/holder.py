@@ -12,8 +12,8 @@ from collections.abc import Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.algebra.box import Marks
 from penstock.algebra.hidden import ARRIVED
+from penstock.algebra.marks import Marks
 from penstock.algebra.ticks import BEGINNING, END, from_ticks
 from penstock.boxes.aggregate.entry import PANE
 from penstock.boxes.aggregate.low_level.box import LowLevel
@@ -45,7 +45,7 @@ class LowLevelOp(Holder):
         arrived, self._arrived = self._arrived, []
         tuples = sum(self._tuples(partials) for partials in arrived)
         ejected = [table.place(self._flushing.arranged(pa.concat_tables(arrived)))] if tuples else []
-        moment = Moment(marks[0][self._box.on], tuples, latest_pane(ejected))
+        moment = Moment(marks[0].of(self._box.on), tuples, latest_pane(ejected))
         flushed, turn = self._flushing.flush(table.entries, moment, before := self._turn())
         table.entries.save()
         self._oldest = min(table.entries.panes, default=None)
@@ -58,9 +58,9 @@ class LowLevelOp(Holder):
             yield 0, self._partials(departing)
 
     def output_marks(self, marks: Sequence[Marks]) -> Marks:
-        box, mark = self._box, marks[0][self._box.on]
+        box, mark = self._box, marks[0].of(self._box.on)
         reached = mark if mark in (BEGINNING, END) else mark // box.window.pane
-        return {box.on: box.start_of(reached if self._oldest is None else min(reached, self._oldest))}
+        return Marks({box.on: box.start_of(reached if self._oldest is None else min(reached, self._oldest))})
 
     def needs(self, marks: Sequence[Marks]) -> Sequence[tuple[int, str, int]]:
         if self._oldest is None:

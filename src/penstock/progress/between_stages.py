@@ -1,0 +1,30 @@
+"""How far a stage has come, as its buckets tell the next one: rolled up, and taken together where all have spoken.
+
+```
+ bucket 0:  ts 17 ──rolled up to steps of 10──> ts 10 ──┐
+ bucket 1:  ts 31 ─────────────────────────────> ts 30 ──┴──the smallest──> ts 10
+```
+
+Joint marks are not told: each stage derives them itself from the marks of the join's inputs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from penstock.algebra.marks import Marks, least
+from penstock.algebra.ticks import BEGINNING, END
+
+
+def rolled_up(marks: Marks, step: int) -> Marks:
+    """Marks in steps that are of use to whoever is behind, so that nothing is said that changes nothing there.
+
+    >>> rolled_up(Marks({"ts": 17}), 10)
+    Marks(rising={'ts': 10}, falling={}, joint=({}, {}), ended=False)
+    """
+    return marks.alone.each(lambda tick: tick if tick in (BEGINNING, END) else tick // step * step)
+
+
+def heard(shape: Marks, told: Sequence[Marks], buckets: int) -> Marks:
+    """The marks of a port of an earlier stage, from what its buckets have told; unknown before all of them spoke."""
+    return least(told).shaped(shape.alone) if len(told) >= buckets else shape.alone
