@@ -37,7 +37,6 @@ from penstock.connectors.targets.target import (
     StagedFile,
     Target,
     check_fit,
-    check_mode,
     check_writable,
     enrol,
     is_enrolled,
@@ -327,23 +326,3 @@ def _current(path: str) -> deltalake.DeltaTable:
 def _application(scratch: Folder) -> str:
     """The name under which the table's log knows this output of this run."""
     return f"penstock-{writer(scratch).token}"
-
-
-def delta(
-    path: str,
-    *,
-    mode: Mode = "append",
-    partition_by: str | Sequence[str] = (),
-    compact: int = COMPACT_EVERY,
-    punctuation: bool | Duration = True,
-) -> DeltaTarget:
-    """A Delta table, created if it is missing. Its small files are merged every `compact` transactions (0: never).
-
-    `punctuation` says whether commits tell how far the stream has come; a step such as "1 minute" lets a batch
-    without tuples make a commit only when a low-water mark passes a multiple of it.
-    """
-    check_mode(mode)
-    if compact < 0:
-        raise QueryError("a table is compacted every so many transactions, or never (0)", found=f"compact={compact}")
-    columns = (partition_by,) if isinstance(partition_by, str) else tuple(partition_by)
-    return DeltaTarget(Folder(str(path)), mode, columns, compact, punctuation)
