@@ -31,7 +31,7 @@ from penstock.connectors.files.formats.parquet import Parquet
 from penstock.connectors.files.places import filesystem_of
 from penstock.connectors.fitting import cast_rows
 from penstock.connectors.rejects import empty, rejected_whole
-from penstock.errors import InternalError, QueryError, WorldError
+from penstock.errors import InternalError, WorldError
 from penstock.storage.folder import Folder
 
 Changes = Literal["error", "skip", "append"]
@@ -64,21 +64,21 @@ class DeltaInput(Connector):
             return ()
         said = standing_before(log, versions[-1] + 1)
         names = dict.fromkeys([*(name for marks in said.writers.values() for name in marks), *said.ended])
-        columns = self.schema()
+        columns = log.shape()[1].schema
         return tuple(name for name in names if name in columns.names and can_progress(columns.field(name).type))
 
     @property
     def punctuated(self) -> bool:
         return bool(self.states)
 
-    def schema(self) -> pa.Schema:
+    def schema(self) -> pa.Schema | None:
+        """The schema of the newest version; None for a table that is waited for."""
         log = TableLog(self.folder)
-        if not log.versions():
-            raise QueryError(
-                str(no_table(self.folder)).splitlines()[0],
-                hint="check the path; follow=True together with schema= waits for the table to be made",
-            )
-        return parse_schema(plain_schema(log.shape()[1].schema))
+        if log.versions():
+            return parse_schema(plain_schema(log.shape()[1].schema))
+        if self.follow:
+            return None
+        raise no_table(self.folder)
 
     def shards(self) -> Sequence[str]:
         return (SHARD,)

@@ -26,7 +26,12 @@ class Delta(DeltaTarget, DeltaInput):
 
     def check(self, name: str, schema: pa.Schema, scratch: Folder) -> None:
         plain = DeltaInput(self.folder)
-        self._refuse("output", since=(self.since, plain.since), follow=(self.follow, plain.follow))
+        self._refuse(
+            "output",
+            since=(self.since, plain.since),
+            follow=(self.follow, plain.follow),
+            changes=(self.changes, plain.changes),
+        )
         super().check(name, schema, scratch)
 
     def open(self, schema: pa.Schema, journal: Journal) -> DeltaFeed:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 
 from penstock.algebra.ticks import BEGINNING
-from penstock.connectors.connector import Advance, Feed, Journal, Limit, Position, Split, row_bytes
+from penstock.connectors.connector import Advance, Feed, Journal, Limit, Position, Split, fixed_width, row_bytes
 from penstock.connectors.delta.commit_marks import convert_tick
 from penstock.connectors.delta.input_position import ALL_GROUPS, DeltaSplit, Place
 from penstock.connectors.delta.readable import check_columns, check_features, check_same_table, check_shape
@@ -187,6 +187,8 @@ class DeltaFeed(Feed):
 
     def _text_bytes(self, version: int, file: AddedFile) -> Mapping[str, float]:
         """What texts take up, by a look at the first file of this process."""
+        if self._texts is None and all(fixed_width(field.type) is not None for field in self._schema):
+            self._texts = {}
         if self._texts is None:
             part = self._connector.part(self._split(version, file, 0, 0))
             try:

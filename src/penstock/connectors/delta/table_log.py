@@ -24,7 +24,7 @@ from penstock.errors import WorldError
 from penstock.storage.folder import Folder
 
 _COMMIT: Final = re.compile(r"(\d{20})\.json")
-_CHECKPOINT: Final = re.compile(r"(\d{20})\.checkpoint\..*parquet")
+_CHECKPOINT: Final = re.compile(r"(\d{20})\.checkpoint\.(.+\.)?(parquet|json)")
 _KEPT: Final = 256
 """Commits that are kept in memory: a train is planned and cut from the same ones."""
 
