@@ -19,6 +19,7 @@ from penstock.connectors.delta.commit_marks import KEY, CommitMarks, Standing, c
 from penstock.connectors.delta.input_position import DeltaSplit
 from penstock.connectors.journal import MemoryJournal
 from penstock.connectors.targets.target import OutputProgress
+from penstock.runtime.board import Board, Record
 from penstock.storage.folder import Folder
 
 SCHEMA = pa.schema([("ts", pa.int64()), ("k", pa.string())])
@@ -102,6 +103,30 @@ def test_a_table_may_be_written_without_punctuation(place: str, scratch: Folder)
     deliver(target, scratch, 0, [1], progress({}, {"ts": 1}))
     deliver(target, scratch, 1, [], progress({"ts": 1}, {"ts": 9}))
     assert (said(place), deltalake.DeltaTable(place).version()) == ([], 1)
+
+
+def test_a_run_that_dies_behind_such_a_commit_does_not_repeat_it(
+    place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def network() -> pk.Network:
+        net = pk.Network("n")
+        source = net.source("s", pk.memory([(t,) for t in range(6)], schema={"ts": "int64"}, train=1))
+        source.where("ts > 99").output("o", to=pk.delta(place))
+        return net
+
+    def dying(board: Board, record: Record) -> None:
+        if record.batch == 3:
+            raise KeyboardInterrupt
+        post(board, record)
+
+    post, checkpoint = Board.post, str(tmp_path / "checkpoint")
+    monkeypatch.setattr(Board, "post", dying)
+    with pytest.raises(KeyboardInterrupt):
+        network().run("local", checkpoint=checkpoint)
+    assert [one["marks"]["ts"] for one in said(place)] == [0, 1, 2, 3]
+    monkeypatch.undo()
+    network().run("local", checkpoint=checkpoint)
+    assert [one["marks"]["ts"] for one in said(place)] == [0, 1, 2, 3, 4, END]
 
 
 @pytest.mark.parametrize(

@@ -52,6 +52,22 @@ def test_versions_that_delete_or_rewrite_are_refused_unless_told(place: str, dra
     assert stamps(drain(pk.delta(place, changes="append"))) == [1, 2, 2, 3]
 
 
+def test_a_run_that_such_a_version_has_ended_goes_on_with_other_changes(place: str, tmp_path: Path) -> None:
+    def network(changes: Any) -> pk.Network:
+        net = pk.Network("n")
+        net.source("s", pk.delta(place, changes=changes), on="ts").output("o")
+        return net
+
+    add(place, 1, 2)
+    deltalake.DeltaTable(place).delete("ts = 1")
+    add(place, 3)
+    checkpoint = str(tmp_path / "checkpoint")
+    with pytest.raises(WorldError, match="deletes or rewrites rows"):
+        network("error").run("local", checkpoint=checkpoint)
+    result = network("skip").run("local", checkpoint=checkpoint)
+    assert result["o"]["ts"].to_pylist() == [1, 2, 3]
+
+
 def test_an_overwritten_table_is_refused_too(place: str, drain: Drain) -> None:
     add(place, 1)
     deltalake.write_deltalake(place, pa.table({"ts": [9], "k": ["z"]}, schema=SCHEMA), mode="overwrite")
