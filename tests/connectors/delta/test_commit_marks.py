@@ -240,6 +240,15 @@ def test_a_run_that_ended_before_another_began_does_not_make_its_tuples_late(
     assert max(heard) == 10
 
 
+def test_one_who_does_not_listen_hears_nothing(place: str) -> None:
+    write(place, marks("a", ts=3), 1)
+    write(place, marks("a", ts=9), 9)
+    feed = pk.delta(place, since=1, punctuation=False).open(SCHEMA, MemoryJournal())
+    end = feed.advance(feed.start(), EVERYTHING).position
+    assert (feed.start(), end) == ({"version": 1, "file": 0}, {"version": 2, "file": 0})
+    assert stated(feed, feed.start(), end) == {}
+
+
 def test_one_who_starts_in_the_middle_hears_what_was_said_just_before(place: str) -> None:
     write(place, marks("a", ts=3), 1)
     write(place, marks("b", ts=8), 9)

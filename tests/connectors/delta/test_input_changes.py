@@ -68,6 +68,17 @@ def test_a_run_that_such_a_version_has_ended_goes_on_with_other_changes(place: s
     assert result["o"]["ts"].to_pylist() == [1, 2, 3]
 
 
+def test_a_batch_is_read_again_as_it_was_planned_whatever_is_declared_by_then(place: str) -> None:
+    add(place, 1, 2)
+    deltalake.DeltaTable(place).delete("ts = 1")
+    journal = MemoryJournal()
+    feed = pk.delta(place, changes="skip").open(SCHEMA, journal)
+    start = feed.start()
+    end = feed.advance(start, EVERYTHING).position
+    again = pk.delta(place, changes="append").open(SCHEMA, journal)
+    assert again.splits(start, end) == feed.splits(start, end)
+
+
 def test_an_overwritten_table_is_refused_too(place: str, drain: Drain) -> None:
     add(place, 1)
     deltalake.write_deltalake(place, pa.table({"ts": [9], "k": ["z"]}, schema=SCHEMA), mode="overwrite")

@@ -15,8 +15,8 @@ import pyarrow as pa
 
 from penstock.algebra.ticks import BEGINNING
 from penstock.connectors.connector import Advance, Feed, Journal, Limit, Position, Split, fixed_width, row_bytes
-from penstock.connectors.delta.commit_marks import convert_tick
-from penstock.connectors.delta.input_position import ALL_GROUPS, DeltaSplit, Place
+from penstock.connectors.delta.commit_marks import NOTHING_SAID, convert_tick
+from penstock.connectors.delta.input_position import ALL_GROUPS, ERROR, DeltaSplit, TablePlace
 from penstock.connectors.delta.readable import check_columns, check_features, check_same_table, check_shape
 from penstock.connectors.delta.table_log import AddedFile, Commit, TableLog, TableShape, no_table
 from penstock.connectors.delta.where_to_start import BEGINNING_WORD, Start, find_start
@@ -41,6 +41,7 @@ class DeltaFeed(Feed):
 
     def __init__(self, connector: DeltaInput, schema: pa.Schema, journal: Journal) -> None:
         self._connector = connector
+        self._listens = connector.punctuation is not False
         self._schema = schema
         self._journal = journal
         self._log = TableLog(connector.folder)
@@ -88,19 +89,21 @@ class DeltaFeed(Feed):
         return True
 
     def start(self) -> Position:
-        return Place(self._start.version, said=self._start.said).to_json()
+        said = self._start.said if self._listens else NOTHING_SAID
+        return TablePlace(self._start.version, said=said, changes=self._connector.changes).to_json()
 
     def advance(self, position: Position, limit: Limit) -> Advance:
-        place, room = Place.of(position), TrainRoom(limit)
+        before, room = TablePlace.of(position), TrainRoom(limit)
+        place = replace(before, changes=self._connector.changes)
         if not self._is_there():
             return Advance(position)
         for _ in range(_MOST_VERSIONS):
             if self._until is not None and place.version > self._until:
                 break
             try:
-                commit = self._readable(place.version)
+                commit = self._readable(place.version, place.changes)
             except WorldError:
-                if place.to_json() == position:
+                if place.is_at(before):
                     raise
                 break  # what comes before is read first
             if commit is None:
@@ -111,21 +114,21 @@ class DeltaFeed(Feed):
             if stop is not None:
                 place = stop
                 break
-            place = place.after(commit)
+            place = place.after(commit, listens=self._listens)
         ended = self._until is not None and place.version > self._until
         return Advance(place.to_json(), ended=ended, rows=room.rows, bytes=int(room.bytes))
 
     def splits(self, start: Position, end: Position) -> Sequence[Split]:
-        first, last = Place.of(start), Place.of(end)
+        first, last = TablePlace.of(start), TablePlace.of(end)
         found: list[Split] = []
         for version in range(first.version, last.version + 1):
-            begin = first if version == first.version else Place(version)
+            begin = first if version == first.version else TablePlace(version)
             if version == last.version and (last.file, last.row) == (0, 0):
                 break
-            commit = self._readable(version)
+            commit = self._readable(version, last.changes)
             if commit is None:
                 raise self._gone(version)
-            stop = last if version == last.version else Place(version, len(commit.added))
+            stop = last if version == last.version else TablePlace(version, len(commit.added))
             for at in range(begin.file, stop.file + (stop.row > 0)):
                 found += self._of(commit, at, begin, stop)
         stated = self._stronger(first, last)
@@ -133,7 +136,7 @@ class DeltaFeed(Feed):
             found.append(DeltaSplit(self._connector.shards()[0], last.number - 1, 0, last.version - 1, stated=stated))
         return found
 
-    def _of(self, commit: Commit, at: int, begin: Place, stop: Place) -> list[Split]:
+    def _of(self, commit: Commit, at: int, begin: TablePlace, stop: TablePlace) -> list[Split]:
         """The parts of one file that lie between two places."""
         file = commit.added[at]
         low = begin.row if at == begin.file else 0
@@ -142,7 +145,7 @@ class DeltaFeed(Feed):
         for cut in self._cuts_of(commit.version, file):
             first, last = max(0, low - before), cut.rows if high is None else min(cut.rows, high - before)
             if first < last:
-                number = Place(commit.version, at, before + first).number
+                number = TablePlace(commit.version, at, before + first).number
                 part = self._split(commit.version, file, number, last - first)
                 inside = None if last == cut.rows else last
                 found.append(replace(part, at=cut.at, end=cut.end, first=first, last=inside))
@@ -154,7 +157,7 @@ class DeltaFeed(Feed):
             self._connector.shards()[0], number, rows, version, file.path, file.size, partition=file.partition
         )
 
-    def _take(self, commit: Commit, place: Place, room: TrainRoom) -> Place | None:
+    def _take(self, commit: Commit, place: TablePlace, room: TrainRoom) -> TablePlace | None:
         """Take what there is room for; where the train ends in this version, None if it takes all of it."""
         row = place.row
         for at in range(place.file, len(commit.added)):
@@ -198,7 +201,7 @@ class DeltaFeed(Feed):
                 return {}
         return self._texts
 
-    def _readable(self, version: int) -> Commit | None:
+    def _readable(self, version: int, changes: str) -> Commit | None:
         """What a version brings, as far as it can be read and is asked for; None if it is not there."""
         if self._start.files is not None and version == self._start.version:
             commit = Commit(version, self._start.files)
@@ -209,8 +212,8 @@ class DeltaFeed(Feed):
             commit = found
         if commit.shape is not None and self._shape is not None:
             self._shape = check_shape(commit, self._shape, self._schema, self._connector.folder, self._loaded)
-        if commit.removed and self._connector.changes != "append":
-            if self._connector.changes == "error":
+        if commit.removed and changes != "append":
+            if changes == ERROR:
                 raise self._changed(commit)
             return replace(commit, added=())
         pruned = next((file.path for file in commit.added if file.pruned), None)
@@ -253,10 +256,8 @@ class DeltaFeed(Feed):
             "since='beginning' reads all that the table holds",
         )
 
-    def _stronger(self, first: Place, last: Place) -> tuple[tuple[str, int], ...]:
+    def _stronger(self, first: TablePlace, last: TablePlace) -> tuple[tuple[str, int], ...]:
         """What the writers have said between two places, in ticks of the input's types."""
-        if self._connector.punctuation is False:
-            return ()
         before, after = first.marks(), last.marks()
         kinds = self._shape.schema if self._shape is not None else self._schema
         found = []
