@@ -74,11 +74,11 @@ class Builder:
             if tuples is None:
                 raise QueryError("the schema of this input is not known", hint="give schema={'ts': 'int64', ...}")
             tuples = plain_schema(tuples)
+            says, punctuated = connector.states, connector.punctuated
+            if progress is None and timestamps == "external" and punctuated:
+                on = on or (DEFAULT_ON if DEFAULT_ON in says else says[0])
+                progress = Punctuated() if on in says else None
             assumed = progress is None
-            if assumed and timestamps == "external" and connector.punctuated:
-                on = _stated(on, connector)
-                progress = Punctuated() if on in connector.states else None
-                assumed = progress is None
             if on is None:
                 on = next(iter(progress), "ts") if isinstance(progress, Mapping) else _default(tuples, timestamps)
             if timestamps != "external":
@@ -104,8 +104,8 @@ class Builder:
                 when_overdue == "close",
                 assumed=assumed,
             )
-            stated = [a for a in connector.states if a not in {t.attribute for t in source.tracks}]
-            if stated and not connector.punctuated:
+            stated = [a for a in says if a not in {t.attribute for t in source.tracks}]
+            if stated and not punctuated:
                 raise QueryError(
                     f"punctuation in the data states '{stated[0]}', on which the input makes no progress",
                     expected=" or ".join(t.attribute for t in source.tracks),
@@ -159,13 +159,6 @@ class Builder:
 
 def _ports(box: Box) -> list[Port]:
     return [Port(box, index) for index in range(len(box.ports))]
-
-
-def _stated(on: str | None, connector: Connector) -> str:
-    """The attribute that is meant without on=, of an input that punctuates itself."""
-    if on is not None:
-        return on
-    return DEFAULT_ON if DEFAULT_ON in connector.states else connector.states[0]
 
 
 def _default(tuples: pa.Schema, timestamps: str) -> str:

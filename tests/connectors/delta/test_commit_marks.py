@@ -306,6 +306,22 @@ def test_a_table_with_punctuation_needs_no_policy(place: str) -> None:
     assert "on ts, punctuated" in declared(pk.delta(place))
 
 
+def test_punctuation_is_found_behind_commits_that_do_not_speak(place: str) -> None:
+    write(place, marks("b", te=3), 1)
+    write(place, marks("a", ts=3), 1)
+    for _ in range(70):
+        write(place, None)
+    assert pk.delta(place).states == ("ts",)
+
+
+def test_an_attribute_of_which_nobody_speaks_is_taken_to_be_ordered(place: str) -> None:
+    rows = pa.table({"ts": [1], "n": [1]})
+    said = deltalake.CommitProperties(custom_metadata={KEY: marks("a", n=3)})
+    deltalake.write_deltalake(place, rows, commit_properties=said)
+    assert "on n, punctuated" in declared(pk.delta(place))
+    assert "on ts, ordered" in declared(pk.delta(place), on="ts")
+
+
 def test_other_tables_take_a_policy_and_so_does_who_does_not_want_to_hear(place: str) -> None:
     write(place, None, 1)
     assert pk.delta(place).states == ()

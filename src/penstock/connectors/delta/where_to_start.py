@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from penstock.algebra.ticks import tick_of
 from penstock.connectors.delta.commit_marks import NOTHING_SAID, Standing
-from penstock.connectors.delta.table_log import AddedFile, TableLog
+from penstock.connectors.delta.table_log import AddedFile, Commit, TableLog
 from penstock.errors import QueryError, WorldError
 
 Since = str | int | dt.datetime
@@ -18,7 +18,9 @@ Since = str | int | dt.datetime
 
 BEGINNING_WORD: Final = "beginning"
 _LOOK_BACK: Final = 64
-"""Commits that are looked at for punctuation from before the start: each writer is likely to have spoken in them."""
+"""How many commits before the last that speaks are looked at: each writer is likely to have spoken in them."""
+_MOST_BACK: Final = 256
+"""How many commits are looked at for one that speaks: upkeep makes some that do not."""
 
 
 @dataclass(frozen=True)
@@ -60,10 +62,16 @@ def find_start(log: TableLog, since: Since) -> Start:
 
 
 def standing_before(log: TableLog, version: int) -> Standing:
-    """What the writers of a table had said before a version, as far as commits just before it tell."""
+    """What the writers of a table had said before a version, as far as commits not long before it tell."""
+    heard: list[Commit] = []
+    for number in range(version - 1, max(-1, version - 1 - _MOST_BACK), -1):
+        commit = log.commit(number)
+        if commit is None or (heard and heard[0].version - number > _LOOK_BACK):
+            break
+        heard += [commit] if commit.said is not None else []
     said = NOTHING_SAID
-    for commit in (log.commit(v) for v in range(max(0, version - _LOOK_BACK), version)):
-        if commit is not None and commit.said is not None:
+    for commit in reversed(heard):
+        if commit.said is not None:
             said = said.heard(commit.said)
     return said
 
