@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from penstock.api import Network
     from penstock.boxes.cleanse.verb import merge
     from penstock.boxes.union.verb import union
-    from penstock.connectors.delta.as_target import delta
+    from penstock.connectors.delta.declaration import delta
     from penstock.connectors.files.declaration import files
     from penstock.connectors.generator.packets import generator
     from penstock.connectors.memory import clock, memory, punctuation
@@ -98,7 +98,7 @@ _HOME = {
     "TUPLE_NUMBER": "penstock.algebra.order",
     "order": "penstock.algebra.order",
     "window_function": "penstock.algebra.expressions.python_functions",
-    "delta": "penstock.connectors.delta.as_target",
+    "delta": "penstock.connectors.delta.declaration",
     "files": "penstock.connectors.files.declaration",
     "csv": "penstock.connectors.targets.part_files",
     "jsonl": "penstock.connectors.targets.part_files",

@@ -76,16 +76,23 @@ def test_each_protocol_has_implementations_and_says_what_its_members_are(protoco
         pk.generator(rate=10),
         pk.files("nowhere/*.csv", schema=SCHEMA, follow=True),
         pk.files("nowhere", format="csv", schema=SCHEMA, lanes="file"),
+        pk.delta("nowhere", follow=True),
     ],
     ids=lambda c: c.describe(),
 )
 def test_what_a_connector_says_of_itself_has_the_declared_type(connector: Connector) -> None:
     assert isinstance(connector, Connector)
-    flags = (connector.bounded, connector.in_sequence, connector.planned_elsewhere, connector.more_shards)
+    flags = (
+        connector.bounded,
+        connector.in_sequence,
+        connector.planned_elsewhere,
+        connector.more_shards,
+        connector.punctuated,
+    )
     assert all(isinstance(flag, bool) for flag in flags)
     assert isinstance(connector.states, Sequence)
     assert isinstance(connector.shards(), Sequence)
-    assert isinstance(connector.schema(), pa.Schema)
+    assert isinstance(connector.schema(), pa.Schema | None)
     assert isinstance(connector.describe(), str)
 
 

@@ -156,6 +156,11 @@ class Connector(Protocol):
         """The attributes that punctuation in the data is known to speak of."""
         return ()
 
+    @property
+    def punctuated(self) -> bool:
+        """Whether that punctuation says all of its progress, so that nobody need declare how it progresses."""
+        return False
+
     @abstractmethod
     def schema(self) -> pa.Schema | None:
         """The schema that the data itself shows, or None when the user must give one."""

@@ -19,6 +19,7 @@ from penstock.errors import PenstockError, QueryError
 from penstock.language.stream import Stream
 from penstock.progress.idle import Span, span_ns
 from penstock.progress.policies.ordered import Ordered
+from penstock.progress.policies.punctuated import Punctuated
 from penstock.progress.policy import Policy
 
 LATE_CHOICES = ("route", "drop", "error")
@@ -50,8 +51,9 @@ class Builder:
         """An input: its tuples as a stream that makes progress on the attribute `on`.
 
         `progress` is how, or `{attribute: how, ...}` for an input that makes progress on several; then `on` need not be
-        given. `late` says what becomes of tuples that break that promise: "route", they go to the late stream; "drop",
-        they are counted; "error", the run stops.
+        given. Without it, an input whose data is punctuated, such as a Delta table that a network has written, goes by
+        that; any other is taken to be ordered. `late` says what becomes of tuples that break that promise: "route",
+        they go to the late stream; "drop", they are counted; "error", the run stops.
 
         `timestamps` says where `on` comes from: "external", the tuples bring it along; "internal", it is added when
         they arrive, a timestamp[us] of the clock reading that their batch records; "latent", the same, and the input
@@ -72,6 +74,11 @@ class Builder:
             if tuples is None:
                 raise QueryError("the schema of this input is not known", hint="give schema={'ts': 'int64', ...}")
             tuples = plain_schema(tuples)
+            says, punctuated = connector.states, connector.punctuated
+            if progress is None and timestamps == "external" and punctuated:
+                on = on or (DEFAULT_ON if DEFAULT_ON in says else says[0])
+                progress = Punctuated() if on in says else None
+            assumed = progress is None
             if on is None:
                 on = next(iter(progress), "ts") if isinstance(progress, Mapping) else _default(tuples, timestamps)
             if timestamps != "external":
@@ -95,10 +102,10 @@ class Builder:
                 tuple(others),
                 _overdue(overdue, when_overdue),
                 when_overdue == "close",
-                assumed=progress is None,
+                assumed=assumed,
             )
-            stated = [a for a in connector.states if a not in {t.attribute for t in source.tracks}]
-            if stated:
+            stated = [a for a in says if a not in {t.attribute for t in source.tracks}]
+            if stated and not punctuated:
                 raise QueryError(
                     f"punctuation in the data states '{stated[0]}', on which the input makes no progress",
                     expected=" or ".join(t.attribute for t in source.tracks),

@@ -98,7 +98,7 @@ class Record:
     digest: str = ""
     """What the intake's part of that offset comes to: state that was made for another one does not fit."""
     committed: Mapping[str, int] = field(default_factory=dict)
-    """The last batch in which tuples left by each output."""
+    """The last batch that shows at the target of each output."""
     refusals: Mapping[str, Refusals] = field(default_factory=dict)
     """Why records of each input were refused."""
     disorder: Mapping[str, Mapping[str, Disorder]] = field(default_factory=dict)

@@ -12,7 +12,7 @@ import pyarrow as pa
 from penstock.algebra.box import Output
 from penstock.algebra.hidden import ARRIVED
 from penstock.connectors.targets.kept_results import Results
-from penstock.connectors.targets.target import Receipt
+from penstock.connectors.targets.target import OutputProgress, Receipt
 from penstock.errors import PenstockError
 from penstock.plan.plan import Plan
 from penstock.runtime.settings import Settings
@@ -130,11 +130,11 @@ class Job:
                 receipts[output.name] = receipt
         return receipts
 
-    def commit_output(self, output: Output, batch: int, receipts: list[Receipt]) -> None:
-        """On the driver: let the target make the parts of a batch visible."""
+    def commit_output(self, output: Output, batch: int, receipts: list[Receipt], progress: OutputProgress) -> None:
+        """On the driver: let the target make the parts of a batch visible, and its punctuation."""
         ordered = sorted(receipts, key=lambda r: r.part)
         with self._at(output):
-            output.target.commit(batch, ordered, self.scratch(output.name))
+            output.target.commit(batch, ordered, self.scratch(output.name), progress)
 
     @contextmanager
     def _at(self, output: Output) -> Iterator[None]:

@@ -42,7 +42,6 @@ def next_record(
         now=now,
         began=before.began or now,
         behind={box: text for report in reports for box, text in report.behind.items()},
-        committed={**before.committed, **{name: batch for name, rows in left.items() if rows}},
         refusals=_refusals(before, reports),
         disorder=_disorder(network, before, reports),
     )

@@ -18,9 +18,10 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
+from penstock.algebra.box import Output
 from penstock.algebra.marks import UNKNOWN, Marks
 from penstock.connectors.targets.kept_results import KEEP_BYTES, KeptResults, Results
-from penstock.connectors.targets.target import Receipt
+from penstock.connectors.targets.target import OutputProgress, Receipt
 from penstock.errors import WorldError
 from penstock.runtime.board import Board, Record
 from penstock.runtime.carrying import carried
@@ -85,13 +86,17 @@ class Outlet:
         for report in reports:
             for name, staged in report.receipts.items():
                 receipts.setdefault(name, []).extend(staged)
-        if any(output.target.outside and receipts.get(output.name) for output in self._job.plan.network.outputs):
+        left = {o.name: sum(r.rows for r in receipts.get(o.name, ())) for o in self._job.plan.network.outputs}
+        record = next_record(self._job.plan.network, batch, before, reports, left)
+        progress = {o.name: _progress(o, before, record) for o in self._job.plan.network.outputs}
+        shown = [
+            o for o in self._job.plan.network.outputs if o.target.shows(receipts.get(o.name, []), progress[o.name])
+        ]
+        if any(output.target.outside for output in shown):
             self._post_offset(batch, offset)
             self._job.check_claim()  # whoever has taken the checkpoint since knows nothing of it
         for output in self._job.plan.network.outputs:
-            self._job.commit_output(output, batch, receipts.get(output.name, []))
-        left = {o.name: sum(r.rows for r in receipts.get(o.name, ())) for o in self._job.plan.network.outputs}
-        record = next_record(self._job.plan.network, batch, before, reports, left)
+            self._job.commit_output(output, batch, receipts.get(output.name, []), progress[output.name])
         commit = (arrived, time.time_ns() // 1000)
         record = replace(
             record,
@@ -100,6 +105,7 @@ class Outlet:
             offset=offset,
             digest=digest(planned),
             version=self._job.version,
+            committed={**record.committed, **{output.name: batch for output in shown}},
         )
         self._keep(before, record, receipts)
         if former.version != record.version or batch == 0:
@@ -128,10 +134,14 @@ class Outlet:
         """Tuples that are kept, and the punctuation that leaves behind them, so that elements are in order."""
         for output in self._job.plan.network.outputs:
             if output.name in self._kept:
-                port = output.inputs[0].name
-                former, stated = before.marks.get(port, UNKNOWN), record.marks[port].rising
-                moved = Marks({attribute: tick for attribute, tick in stated.items() if tick > former.of(attribute)})
+                moved = Marks({name: to for name, (_, to) in _progress(output, before, record).moved().items()})
                 self._kept[output.name].post(record.batch, receipts.get(output.name, []), moved)
+
+
+def _progress(output: Output, before: Record, after: Record) -> OutputProgress:
+    """How far a batch has brought the stream that leaves by an output."""
+    port = output.inputs[0].name
+    return OutputProgress(before.marks.get(port, UNKNOWN).rising, after.marks[port].rising, output.schema(0))
 
 
 def _limit(job: Job, target: Results) -> int | None:

@@ -11,7 +11,7 @@ import duckdb
 import pyarrow as pa
 import pytest
 
-from penstock.connectors.delta.as_target import delta
+from penstock.connectors.delta.declaration import delta
 from penstock.connectors.delta.types import delta_type
 from penstock.connectors.targets.target import Receipt
 from penstock.errors import QueryError, WorldError

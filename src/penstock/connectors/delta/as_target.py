@@ -2,7 +2,8 @@
 
 Workers write Parquet files into the table's folder, where nobody sees them before the table's log lists them. The
 driver lists all files of a batch in one transaction, which also records (writer, batch) as an application transaction.
-A batch that the log already has is a replay, and is left alone; an empty batch makes no transaction. A data file
+A batch that the log already has is a replay, and is left alone. The transaction carries the punctuation of the batch,
+for networks that read the table; an empty batch makes one only if it moves a low-water mark. A data file
 carries a digest of its content in its name: staged again with the same bytes it is the same file, and a file that a
 committed transaction lists is never overwritten with others.
 """
@@ -24,15 +25,18 @@ import pyarrow.parquet as pq
 from deltalake.exceptions import CommitFailedError, DeltaError
 from deltalake.transaction import AddAction
 
+from penstock.algebra.ticks import Duration
+from penstock.connectors.delta.commit_marks import KEY, CommitMarks, passes
 from penstock.connectors.delta.types import as_stored, delta_schema
 from penstock.connectors.delta.upkeep import COMPACT_EVERY, merge_small_files, partition_text
 from penstock.connectors.targets.target import (
+    SILENT,
     Mode,
+    OutputProgress,
     Receipt,
     StagedFile,
     Target,
     check_fit,
-    check_mode,
     check_writable,
     enrol,
     is_enrolled,
@@ -71,6 +75,8 @@ class DeltaTarget(Target):
     mode: Mode = "append"
     partition_by: tuple[str, ...] = ()
     compact: int = COMPACT_EVERY
+    punctuation: bool | Duration = True
+    """Whether commits say how far the stream has come; or a step: without tuples, a mark must pass a multiple of it."""
 
     def check(self, name: str, schema: pa.Schema, scratch: Folder) -> None:
         try:
@@ -106,8 +112,13 @@ class DeltaTarget(Target):
             folder.sync(name)  # whoever wrote it may have been ended before it was safe
         return name, content.size, stats
 
-    def commit(self, batch: int, receipts: Sequence[Receipt], scratch: Folder) -> None:
-        if not receipts:
+    def shows(self, receipts: Sequence[Receipt], progress: OutputProgress) -> bool:
+        return bool(receipts) or passes(progress, self.punctuation)
+
+    def commit(
+        self, batch: int, receipts: Sequence[Receipt], scratch: Folder, progress: OutputProgress = SILENT
+    ) -> None:
+        if not self.shows(receipts, progress):
             return
         known, app = writer(scratch), _application(scratch)
         # The log's record of when a file was made; nothing is computed from it.
@@ -117,7 +128,11 @@ class DeltaTarget(Target):
             for receipt in receipts
             for file in receipt.files
         ]
-        transaction = deltalake.CommitProperties(app_transactions=[deltalake.Transaction(app, batch)])
+        speaks = self.punctuation is not False and bool(progress.after)
+        transaction = deltalake.CommitProperties(
+            custom_metadata={KEY: CommitMarks.of(progress, known.token).to_text()} if speaks else None,
+            app_transactions=[deltalake.Transaction(app, batch)],
+        )
         for attempt in range(1, _ATTEMPTS + 1):
             try:
                 table = _current(self.folder.path)
@@ -311,14 +326,3 @@ def _current(path: str) -> deltalake.DeltaTable:
 def _application(scratch: Folder) -> str:
     """The name under which the table's log knows this output of this run."""
     return f"penstock-{writer(scratch).token}"
-
-
-def delta(
-    path: str, *, mode: Mode = "append", partition_by: str | Sequence[str] = (), compact: int = COMPACT_EVERY
-) -> DeltaTarget:
-    """A Delta table, created if it is missing. Its small files are merged every `compact` transactions (0: never)."""
-    check_mode(mode)
-    if compact < 0:
-        raise QueryError("a table is compacted every so many transactions, or never (0)", found=f"compact={compact}")
-    columns = (partition_by,) if isinstance(partition_by, str) else tuple(partition_by)
-    return DeltaTarget(Folder(str(path)), mode, columns, compact)

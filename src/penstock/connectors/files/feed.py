@@ -18,6 +18,7 @@ from penstock.connectors.files.discovery import Discovery
 from penstock.connectors.files.formats.format import BrokenFileError, Reach
 from penstock.connectors.files.formats.text_blocks import compression_of
 from penstock.connectors.files.known_files import Known
+from penstock.connectors.train_room import TrainRoom
 from penstock.errors import WorldError
 
 if TYPE_CHECKING:
@@ -52,30 +53,11 @@ class FileSplit(Split):
 
 
 @dataclass
-class _Train:
+class _Train(TrainRoom):
     """What the next train has room for, and what it has taken."""
 
-    limit: Limit
-    rows: int = 0
-    bytes: float = 0.0
-    begun: bool = False
     bounds: list[tuple[FileSplit, int]] = field(default_factory=list)
     """Parts of text that were taken without counting their lines, and the most that they can have."""
-
-    @property
-    def rows_left(self) -> int:
-        return self.limit.rows - self.rows
-
-    @property
-    def long_enough(self) -> bool:
-        return self.begun and (2 * self.rows >= self.limit.rows or 2 * self.bytes >= self.limit.bytes)
-
-    def room(self, width: float) -> int:
-        """The rows of a width that the bytes have room for; the first is always taken."""
-        return max(0 if self.begun else 1, int((self.limit.bytes - self.bytes) / width))
-
-    def add(self, rows: int, width: float) -> None:
-        self.rows, self.bytes, self.begun = self.rows + rows, self.bytes + rows * width, True
 
 
 @dataclass

@@ -10,7 +10,16 @@ from typing import cast
 import pyarrow as pa
 
 from penstock.connectors.targets.handover import pending, settle
-from penstock.connectors.targets.target import Markers, Receipt, Target, enrol, stage_arrow, writer
+from penstock.connectors.targets.target import (
+    SILENT,
+    Markers,
+    OutputProgress,
+    Receipt,
+    Target,
+    enrol,
+    stage_arrow,
+    writer,
+)
 from penstock.errors import InternalError, QueryError
 from penstock.storage.folder import Folder
 
@@ -34,7 +43,9 @@ class Callback(Target):
     def stage(self, batch: int, part: int, table: pa.Table, scratch: Folder) -> Receipt | None:
         return stage_arrow(batch, part, table, scratch)
 
-    def commit(self, batch: int, receipts: Sequence[Receipt], scratch: Folder) -> None:
+    def commit(
+        self, batch: int, receipts: Sequence[Receipt], scratch: Folder, progress: OutputProgress = SILENT
+    ) -> None:
         function = cast(Callable[..., object], self.function)
         if function is None:
             raise InternalError("a callback was committed on a worker, where its function is not known")

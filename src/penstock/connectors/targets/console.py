@@ -8,7 +8,16 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from penstock.connectors.targets.handover import pending, settle
-from penstock.connectors.targets.target import Markers, Receipt, Target, enrol, stage_arrow, writer
+from penstock.connectors.targets.target import (
+    SILENT,
+    Markers,
+    OutputProgress,
+    Receipt,
+    Target,
+    enrol,
+    stage_arrow,
+    writer,
+)
 from penstock.errors import QueryError
 from penstock.storage.folder import Folder
 
@@ -25,7 +34,9 @@ class Console(Target):
     def stage(self, batch: int, part: int, table: pa.Table, scratch: Folder) -> Receipt | None:
         return stage_arrow(batch, part, table, scratch)
 
-    def commit(self, batch: int, receipts: Sequence[Receipt], scratch: Folder) -> None:
+    def commit(
+        self, batch: int, receipts: Sequence[Receipt], scratch: Folder, progress: OutputProgress = SILENT
+    ) -> None:
         table = pending(batch, receipts, scratch)
         if table is not None:
             self._print(f"{writer(scratch).output}, batch {batch}", table)

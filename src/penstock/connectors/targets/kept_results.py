@@ -22,6 +22,8 @@ import pyarrow as pa
 
 from penstock.algebra.marks import UNKNOWN, Marks
 from penstock.connectors.targets.target import (
+    SILENT,
+    OutputProgress,
     Receipt,
     Target,
     check_fit,
@@ -125,7 +127,9 @@ class Results(Target):
     def stage(self, batch: int, part: int, table: pa.Table, scratch: Folder) -> Receipt | None:
         return stage_arrow(batch, part, table, scratch)
 
-    def commit(self, batch: int, receipts: Sequence[Receipt], scratch: Folder) -> None:
+    def commit(
+        self, batch: int, receipts: Sequence[Receipt], scratch: Folder, progress: OutputProgress = SILENT
+    ) -> None:
         """Nothing to do: a part counts when the outlet has posted the unit that lists it."""
 
     def last_committed(self, scratch: Folder) -> int:

@@ -26,8 +26,10 @@ import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
 
 from penstock.connectors.targets.target import (
+    SILENT,
     Markers,
     Mode,
+    OutputProgress,
     Receipt,
     StagedFile,
     Target,
@@ -110,7 +112,9 @@ class PartFolder(Target):
         size = sum(piece.size for piece in content)
         return Receipt(batch, part, (StagedFile(name, table.num_rows, size),))
 
-    def commit(self, batch: int, receipts: Sequence[Receipt], scratch: Folder) -> None:
+    def commit(
+        self, batch: int, receipts: Sequence[Receipt], scratch: Folder, progress: OutputProgress = SILENT
+    ) -> None:
         if not receipts:
             return
         folder, markers = self.folder.as_lasting_as(scratch), self._markers(scratch)

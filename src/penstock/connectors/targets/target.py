@@ -19,11 +19,12 @@ import base64
 import uuid
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any, Final, Literal, Protocol
 
 import pyarrow as pa
 
+from penstock.algebra.ticks import BEGINNING, END
 from penstock.errors import InternalError, QueryError, WorldError
 from penstock.storage.folder import Folder
 from penstock.storage.sealed import checksum, damaged, read_sealed, write_sealed
@@ -83,6 +84,30 @@ class Receipt:
         return Receipt(document["batch"], document["part"], tuple(files))
 
 
+@dataclass(frozen=True)
+class OutputProgress:
+    """How far the stream of an output has come: its low-water marks before a batch and after it, in ticks of the types
+    that `schema` has."""
+
+    before: Mapping[str, int] = field(default_factory=dict)
+    after: Mapping[str, int] = field(default_factory=dict)
+    schema: pa.Schema = field(default_factory=lambda: pa.schema([]))
+
+    @property
+    def ended(self) -> bool:
+        """Whether nothing will follow."""
+        return bool(self.after) and all(tick == END for tick in self.after.values())
+
+    def moved(self) -> dict[str, tuple[int, int]]:
+        """The marks that the batch has moved: from where, and to where."""
+        former = {name: self.before.get(name, BEGINNING) for name in self.after}
+        return {name: (former[name], tick) for name, tick in self.after.items() if tick > former[name]}
+
+
+SILENT: Final = OutputProgress()
+"""An output of which nothing is known but its tuples."""
+
+
 class Target(Protocol):
     """A declared place for the tuples of an output; frozen and picklable."""
 
@@ -100,13 +125,20 @@ class Target(Protocol):
     def stage(self, batch: int, part: int, table: pa.Table, scratch: Folder) -> Receipt | None:
         """On a worker: write this part where readers do not see it yet; None if it has no tuples."""
 
+    def shows(self, receipts: Sequence[Receipt], progress: OutputProgress) -> bool:
+        """Whether a batch shows at the place: one without tuples does not, unless its punctuation does."""
+        return bool(receipts)
+
     @abstractmethod
-    def commit(self, batch: int, receipts: Sequence[Receipt], scratch: Folder) -> None:
-        """On the driver, in batch order: make the parts of a batch visible. A repeated call does nothing."""
+    def commit(
+        self, batch: int, receipts: Sequence[Receipt], scratch: Folder, progress: OutputProgress = SILENT
+    ) -> None:
+        """On the driver, in batch order: make the parts of a batch visible, and its punctuation, where the place has
+        room for that. A repeated call does nothing."""
 
     @abstractmethod
     def last_committed(self, scratch: Folder) -> int:
-        """On the driver, when a run starts: the last batch with tuples that is visible there; -1 if there is none."""
+        """On the driver, when a run starts: the last batch that shows there; -1 if there is none."""
 
     @abstractmethod
     def describe(self) -> str:

@@ -1,0 +1,178 @@
+"""A Delta table as an input: followed version by version, each version's new files in the order of its commit.
+
+```
+ driver:  log ──> commit of version 7: files added, punctuation ──> splits
+ worker:  split ──> rows of a file, columns of the partition, NULL where a column came later
+```
+
+A table has one shard. Its arrival order is (version, file in the commit, row).
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+from urllib.parse import unquote
+
+import pyarrow as pa
+
+from penstock.algebra.schema import parse_schema, plain_schema
+from penstock.algebra.ticks import Duration, can_progress
+from penstock.connectors.connector import Chunk, Connector, Journal, Split
+from penstock.connectors.delta.input_feed import DeltaFeed
+from penstock.connectors.delta.input_position import DeltaSplit
+from penstock.connectors.delta.table_log import TableLog, no_table
+from penstock.connectors.delta.where_to_start import Since, standing_before
+from penstock.connectors.files.formats.format import BrokenFileError, Part
+from penstock.connectors.files.formats.parquet import Parquet
+from penstock.connectors.files.places import filesystem_of
+from penstock.connectors.fitting import cast_rows
+from penstock.connectors.rejects import empty, rejected_whole
+from penstock.errors import InternalError, WorldError
+from penstock.storage.folder import Folder
+
+Changes = Literal["error", "skip", "append"]
+"""What becomes of a version that deletes or rewrites rows: it ends the run; it brings nothing; or the files that it
+adds are read as if their rows were new."""
+SHARD: Final = "0"
+
+
+@dataclass(frozen=True)
+class DeltaInput(Connector):
+    """A Delta table as an input."""
+
+    folder: Folder
+    since: Since = "beginning"
+    follow: bool = False
+    changes: Changes = "error"
+    punctuation: bool | Duration = True
+    """False leaves punctuation in the commits alone."""
+
+    @property
+    def bounded(self) -> bool:
+        return not self.follow
+
+    @property
+    def states(self) -> Sequence[str]:
+        """The attributes of which the newest commits speak."""
+        log = TableLog(self.folder)
+        versions = log.versions() if self.punctuation is not False else []
+        if not versions:
+            return ()
+        said = standing_before(log, versions[-1] + 1)
+        names = dict.fromkeys([*(name for marks in said.writers.values() for name in marks), *said.ended])
+        columns = log.shape()[1].schema
+        return tuple(name for name in names if name in columns.names and can_progress(columns.field(name).type))
+
+    @property
+    def punctuated(self) -> bool:
+        return bool(self.states)
+
+    def schema(self) -> pa.Schema | None:
+        """The schema of the newest version; None for a table that is waited for."""
+        log = TableLog(self.folder)
+        if log.versions():
+            return parse_schema(plain_schema(log.shape()[1].schema))
+        if self.follow:
+            return None
+        raise no_table(self.folder)
+
+    def shards(self) -> Sequence[str]:
+        return (SHARD,)
+
+    def describe(self) -> str:
+        since = "" if self.since == "beginning" else f", since {_words(self.since)}"
+        return f"the Delta table {self.folder.path}{since}{', followed' if self.follow else ''}"
+
+    def open(self, schema: pa.Schema, journal: Journal) -> DeltaFeed:
+        return DeltaFeed(self, schema, journal)
+
+    def read(self, split: Split, schema: pa.Schema, columns: Sequence[str]) -> Iterator[Chunk]:
+        if not isinstance(split, DeltaSplit):
+            raise InternalError("a split of another connector was given to a Delta table", found=repr(split))
+        if split.path is None:
+            yield Chunk(empty(schema, columns), stated={name: [tick] for name, tick in split.stated})
+            return
+        try:
+            with self.explained(split.version, split.path):
+                yield from self._read(split, schema, columns)
+        except BrokenFileError as error:
+            yield rejected_whole(split.path, error.reason, split.rows, schema, columns)
+
+    def _read(self, split: DeltaSplit, schema: pa.Schema, columns: Sequence[str]) -> Iterator[Chunk]:
+        part = self.part(split)
+        found = Parquet().discover(part)
+        given = {name: _partition_value(name, text, schema) for name, text in split.partition if name in schema.names}
+        held = [field for field in schema if field.name in found.names and field.name not in given]
+        # A file that has none of the columns still has rows: any column tells how many.
+        shape = pa.schema(held or [found.field(0)])
+        wanted = [name for name in columns if name in {field.name for field in held}]
+        for chunk in Parquet().read(part, shape, wanted):
+            yield Chunk(_filled(chunk.tuples, given, schema, columns), chunk.rejects)
+
+    def part(self, split: DeltaSplit) -> Part:
+        """The part of a file that a split stands for."""
+        assert split.path is not None
+        files, path = self._place(split.path)
+        return Part(files, path, split.size, split.at, split.end, split.first, split.last)
+
+    def _place(self, path: str) -> tuple[Any, str]:
+        if "://" in path:
+            return filesystem_of(path)
+        files, root = filesystem_of(self.folder.path)
+        plain = unquote(path)
+        return files, plain if plain.startswith("/") else f"{root.rstrip('/')}/{plain}"
+
+    @contextmanager
+    def explained(self, version: int, path: str) -> Iterator[None]:
+        """Say of a file that is gone which table and version it belongs to."""
+        try:
+            yield
+        except WorldError as error:
+            if not isinstance(error.__cause__, FileNotFoundError):
+                raise
+            raise WorldError(
+                f"the file {path} of version {version} of the Delta table {self.folder.path} is gone",
+                expected="every file of a version to stay until the version has been read",
+                found="a table that was vacuumed, or lost files",
+                hint="let the table keep its files for longer (delta.deletedFileRetentionDuration) and restore them, "
+                "or start with another checkpoint and since= a version whose files are there",
+            ) from error
+
+
+def _partition_value(name: str, text: str | None, schema: pa.Schema) -> pa.Scalar:
+    """The value of a partition column, which is in the log and not in the file."""
+    kind = schema.field(name).type
+    if text is None:
+        return pa.scalar(None, kind)
+    column, bad = cast_rows(pa.chunked_array([[text]]), kind)
+    if bad:
+        raise BrokenFileError(f"has {text!r} in the partition column {name!r}, which is no {kind}")
+    return column[0]
+
+
+def _filled(
+    tuples: pa.RecordBatch, given: dict[str, pa.Scalar], schema: pa.Schema, columns: Sequence[str]
+) -> pa.RecordBatch:
+    """The columns that were read, those of the partition, and NULL in those that the file does not have."""
+    rows, fields = tuples.num_rows, [schema.field(name) for name in columns]
+    if not fields:
+        return tuples
+    arrays = [
+        tuples.column(field.name)
+        if field.name in tuples.schema.names
+        else pa.repeat(given[field.name], rows)
+        if field.name in given
+        else pa.nulls(rows, field.type)
+        for field in fields
+    ]
+    return pa.record_batch(arrays, schema=pa.schema(fields))
+
+
+def _words(since: Since) -> str:
+    if isinstance(since, int):
+        return f"version {since}"
+    return since.isoformat(sep=" ") if isinstance(since, dt.datetime) else since
