@@ -14,7 +14,7 @@ from penstock.runtime.board import Board
 from penstock.simulation import case
 from penstock.simulation.case import FAULTS, fault_of, run_case
 from penstock.simulation.disk import SimulatedDisk
-from penstock.storage.state import State
+from penstock.storage.state import State, stored_versions
 
 CASES = int(os.environ.get("PENSTOCK_SIMULATED_CASES", "2016"))
 SHARES = 6
@@ -32,7 +32,7 @@ def test_every_case_comes_out_right(share: int) -> None:
     assert Counter(outcome.refused is None for outcome in outcomes)[True] > size * 0.8
 
 
-def first_wrong(faults: set[str], most: int = 150) -> str:
+def first_wrong(faults: set[str], most: int = 1000) -> str:
     """What the first case that goes wrong says; the simulation must be able to see what it is there to see."""
     for seed in range(most):
         if fault_of(seed) in faults and (outcome := run_case(seed)).wrong is not None:
@@ -52,9 +52,10 @@ def test_it_notices_a_board_that_is_not_synced(monkeypatch: pytest.MonkeyPatch) 
 
 def test_it_notices_that_a_late_attempt_deletes_what_is_newer(monkeypatch: pytest.MonkeyPatch) -> None:
     def forget_all_but_mine(self: State) -> None:
-        for name in self._folder.names():
-            if name.endswith(".state") and int(name.split(".")[0]) not in {self._batch, self._batch - 1}:
-                self._folder.delete(name)
+        keep = {self._batch, *self._referred(), *(needed for needs in self._earlier.values() for needed in needs)}
+        for version in stored_versions(self._folder):
+            if version not in keep:
+                self._folder.delete(f"{version:08d}.state")
 
     monkeypatch.setattr(State, "_forget", forget_all_but_mine)
     assert first_wrong({"kill", "full", "intruder"})
