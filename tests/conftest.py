@@ -22,11 +22,12 @@ os.environ.setdefault("PENSTOCK_KEY", "a key for tests")
 
 # CI must say the same thing twice, so it draws no random examples; HYPOTHESIS_PROFILE=search looks for new ones.
 _SLOW_MACHINE = [HealthCheck.too_slow]
-settings.register_profile("ci", derandomize=True, deadline=None, max_examples=50, suppress_health_check=_SLOW_MACHINE)
+settings.register_profile("ci", derandomize=True, deadline=None, max_examples=30, suppress_health_check=_SLOW_MACHINE)
 settings.register_profile("search", deadline=None, max_examples=1000, suppress_health_check=_SLOW_MACHINE)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Whoever needs the shared Spark session runs in one process, so that there is one session.
 
@@ -38,6 +39,16 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             continue
         if item.get_closest_marker("spark") or "spark_ready" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.xdist_group("spark"))
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Groups of tests must show in their names, or every process starts a Spark session of its own."""
+    if getattr(session.config.option, "loadgroup", False):
+        alone = [i.nodeid for i in session.items if i.get_closest_marker("xdist_group") and "@" not in i.nodeid]
+        if alone:
+            raise pytest.UsageError(
+                f"pytest-xdist does not group tests, such as {alone[0]}: is this pytest too new for it?"
+            )
 
 
 # A session of a test is over before code that is compiled to the utmost pays for it.

@@ -13,7 +13,7 @@ from penstock_bench.measure import run
 
 @pytest.mark.parametrize(
     "peer",
-    ["duckdb-few", pytest.param("penstock-stepwise", marks=[pytest.mark.slow, pytest.mark.spark])],
+    ["duckdb-few", pytest.param("penstock-stepwise", marks=[pytest.mark.slow, pytest.mark.peer])],
 )
 def test_every_peer_is_right(tmp_path: Path, peer: str) -> None:
     size = Size(rows=20_000, groups=0)

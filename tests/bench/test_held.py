@@ -114,7 +114,7 @@ def test_what_is_right_is_what_a_whole_count_says() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.spark
+@pytest.mark.peer
 def test_a_run_on_spark_is_measured_and_right(tmp_path: Path) -> None:
     size = Size(6_000, 4)
     done = run(SKEW, Job("skew", "in-order-q9", size, tmp_path, tmp_path))

@@ -107,7 +107,7 @@ def test_a_run_of_duckdb_in_every_band_is_measured_and_right(tmp_path: Path) -> 
 
 
 @pytest.mark.slow
-@pytest.mark.spark
+@pytest.mark.peer
 def test_our_peer_is_right(tmp_path: Path) -> None:
     # 70 s of packets: the window of the first minute closes. A native run takes over a minute even so; every run of the
     # benchmark checks it.

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from tests.spark.lives import BROKEN, OUTPUTS, Calm, Life, account_of, check_outputs
 
-KILLS = int(os.environ.get("PENSTOCK_KILLS", "3"))
+KILLS = int(os.environ.get("PENSTOCK_KILLS", "2"))
 """How many; a run is killed ten times at most."""
 FILES = 36 if KILLS > 5 else 12
 """Of each input: as many as there are batches, or a few less."""
