@@ -11,7 +11,6 @@ import pyarrow as pa
 
 from penstock.algebra.box import Output
 from penstock.algebra.hidden import ARRIVED
-from penstock.connectors.targets.kept_results import Results
 from penstock.connectors.targets.target import OutputProgress, Receipt
 from penstock.errors import PenstockError
 from penstock.plan.plan import Plan
@@ -146,12 +145,11 @@ class Job:
 
 
 def written_schema(output: Output) -> pa.Schema:
-    """What is written of an output: kept results have their QoS timestamps, other places what queries see."""
-    schema = output.schema(0)
-    return schema.append(pa.field(ARRIVED, pa.int64())) if isinstance(output.target, Results) else schema
+    """What is written of an output: what queries see, and the hidden columns that its target asks for."""
+    return pa.schema([*output.schema(0), *(pa.field(name, pa.int64()) for name in output.target.hidden)])
 
 
 def _leaving(tuples: pa.Table, output: Output, now: int) -> pa.Table:
-    if ARRIVED not in tuples.column_names and isinstance(output.target, Results):
+    if ARRIVED in output.target.hidden and ARRIVED not in tuples.column_names:
         tuples = tuples.append_column(ARRIVED, pa.repeat(pa.scalar(now, pa.int64()), tuples.num_rows))
     return tuples.select(written_schema(output).names)

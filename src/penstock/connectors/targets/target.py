@@ -116,6 +116,11 @@ class Target(Protocol):
     def outside(self) -> bool:
         """Whether what is committed there lives apart from the checkpoint, so that a replay must be the same batch."""
 
+    @property
+    def hidden(self) -> tuple[str, ...]:
+        """The hidden columns that are written with the tuples, behind those that queries see."""
+        return ()
+
     @abstractmethod
     def check(self, name: str, schema: pa.Schema, scratch: Folder) -> None:
         """On the driver, whenever the run starts: enrol the output `name` in `scratch`, and refuse a place that
