@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from penstock.algebra.box import Output
 from penstock.algebra.hidden import ARRIVED
-from penstock.connectors.targets.target import OutputProgress, Receipt
+from penstock.connectors.targets.target import OutputProgress, Receipt, Target
 from penstock.errors import PenstockError
 from penstock.plan.plan import Plan
 from penstock.runtime.settings import Settings
@@ -101,6 +101,10 @@ class Job:
     def scratch(self, output: str) -> Folder:
         return self.checkpoint.child("outlet", self._folder("output", output))
 
+    def target(self, output: Output) -> Target:
+        """Where an output goes in this run: it may be a folder of the checkpoint."""
+        return output.target.placed(self.checkpoint.child("points", self._folder("output", output.name)))
+
     def took_effect(self, batch: int, now: int) -> None:
         """A batch is about to be done that is the first of this version."""
         if self.shelf is not None:
@@ -124,7 +128,7 @@ class Job:
                 continue
             self.check_claim()
             with self._at(output):
-                receipt = output.target.stage(batch, part, pa.concat_tables(tables), self.scratch(output.name))
+                receipt = self.target(output).stage(batch, part, pa.concat_tables(tables), self.scratch(output.name))
             if receipt is not None:
                 receipts[output.name] = receipt
         return receipts
@@ -133,7 +137,7 @@ class Job:
         """On the driver: let the target make the parts of a batch visible, and its punctuation."""
         ordered = sorted(receipts, key=lambda r: r.part)
         with self._at(output):
-            output.target.commit(batch, ordered, self.scratch(output.name), progress)
+            self.target(output).commit(batch, ordered, self.scratch(output.name), progress)
 
     @contextmanager
     def _at(self, output: Output) -> Iterator[None]:

@@ -28,10 +28,8 @@ def write_data_file(
     """
     content, stats = _encode(rows, told, group_rows)
     name = f"{begin}-{hashlib.blake2b(content, digest_size=8).hexdigest()}.zstd.parquet"
-    if not folder.exists(name) or folder.size(name) != content.size:
-        folder.write(name, content)
-    elif folder.lasting:
-        folder.sync(name)  # whoever wrote it may have been ended before it was safe
+    # Also if it is there: who wrote it may have been ended before it was safe, and old files that no version lists go.
+    folder.write(name, content)
     return name, content.size, stats
 
 
