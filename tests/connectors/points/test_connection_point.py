@@ -14,6 +14,10 @@ import pytest
 import penstock as pk
 from penstock.connectors.points.retention import Horizon
 from penstock.connectors.points.stored_files import OWN_COLUMNS, stored_files
+from penstock.plan.compile import compile_network
+from penstock.runtime.local import LocalExecutor
+from penstock.runtime.opening import open_job
+from penstock.runtime.settings import PROCESS, Settings
 from penstock.storage.folder import Folder
 
 SCHEMA = {"ts": "int64", "k": "string"}
@@ -222,6 +226,29 @@ def test_a_restart_goes_on_with_the_same_table(tmp_path: Path) -> None:
     assert sorted(table_of(place)["ts"].to_pylist())[:30] == list(range(30))
 
 
+def test_a_point_that_is_added_takes_no_state_from_the_box_before_it(tmp_path: Path) -> None:
+    def lives(end: int, *, point: bool) -> pk.Result:
+        (tmp_path / "in").mkdir(exist_ok=True)
+        (tmp_path / "in" / f"{end}.csv").write_text("ts\n" + "\n".join(map(str, range(end - 30, end))) + "\n")
+        net = pk.Network("n")
+        source = net.source("s", pk.files(str(tmp_path / "in"), format="csv", schema={"ts": "int64"}, follow=True))
+        counts = source.aggregate({"n": "count(*)"}, size=20)
+        counts.output("counts")
+        if point:
+            counts.connection_point("raw", path=str(tmp_path / "raw"))
+        plan = compile_network(net.network)
+        settings = Settings(buckets=2, tasks=1, durability=PROCESS)
+        executor = LocalExecutor(job := open_job(plan, settings, Folder(str(tmp_path / "cp")), cores=2))
+        while executor.step() is not None:
+            pass
+        executor.close()
+        return pk.Result(job)
+
+    assert lives(30, point=False)["counts"].to_pylist() == [{"ts": 0, "n": 20}]
+    assert lives(60, point=True)["counts"].to_pylist()[1:] == [{"ts": 20, "n": 20}]
+    assert table_of(tmp_path / "raw").select(["ts", "n"]).to_pylist() == [{"ts": 20, "n": 20}]
+
+
 def test_another_run_may_not_write_to_the_same_point(tmp_path: Path) -> None:
     for expected in (None, "already holds tuples"):
         net = pk.Network("n")
@@ -290,3 +317,37 @@ def tend(net: pk.Network, folder: Path, horizon: Horizon) -> None:
     """Do what a run does beside itself, now."""
     target: Any = next(output.target for output in net.network.outputs if output.name == "raw")
     target.tend(99, Folder(str(folder / "cp" / "outlet" / "raw")), horizon)
+
+
+BOXES: dict[str, Any] = {
+    "where": lambda s, t: s.where("k != 'a'"),
+    "map": lambda s, t: s.map(ts="ts", key="k"),
+    "union": lambda s, t: pk.union(s, t),
+    "union of a stage and the intake": lambda s, t: pk.union(
+        s.aggregate({"n": "count(*)"}, size=10, by="k"), t.map(ts="ts", k="k", n="7::bigint")
+    ),
+    "merge": lambda s, t: pk.merge(s, t),
+    "bsort": lambda s, t: s.bsort(on="ts", slack=2),
+    "dedupe": lambda s, t: s.dedupe(by="k"),
+    "top": lambda s, t: s.top(1, by="ts", size=10),
+    "aggregate": lambda s, t: s.aggregate({"n": "count(*)"}, size=10, by="k"),
+    "aggregate of tuples": lambda s, t: s.aggregate({"n": "count(*)"}, on=pk.TUPLE_NUMBER, size=4),
+    "sliding": lambda s, t: s.aggregate({"n": "median(ts)"}, size=10, advance=5),
+    "join": lambda s, t: s.join(t, "l.k = r.k", on="ts", size=5),
+    "left join": lambda s, t: s.join(t, "l.k = r.k and r.ts < 10", on="ts", size=5, how="left"),
+    "semi join": lambda s, t: s.join(t, "l.k = r.k", on="ts", size=5, how="semi"),
+    "resample": lambda s, t: s.resample(t, {"n": "count(*)"}, on="ts", size=3),
+    "table": lambda s, t: s.join(pk.table(pa.table({"k": ["a", "b"], "v": [1, 2]})), "l.k = r.k"),
+    "late": lambda s, t: t.late(),
+}
+
+
+@pytest.mark.parametrize("box", BOXES)
+def test_any_arc_can_be_one(box: str, tmp_path: Path) -> None:
+    net = pk.Network("n")
+    source = passing(net)
+    other = net.source("t", pk.memory(ROWS, schema=SCHEMA, train=5), progress=pk.delayed(2))
+    BOXES[box](source, other).connection_point("point", path=str(tmp_path / "point")).output("all")
+    result = run(net)
+    kept = table_of(tmp_path / "point")
+    assert in_some_order(kept.drop_columns(list(OWN_COLUMNS))) == in_some_order(result["all"]) != []
