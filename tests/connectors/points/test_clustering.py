@@ -11,7 +11,7 @@ SMALL = 1000
 
 
 def files(*sizes: int, first: int = 0) -> list[StoredFile]:
-    return [StoredFile(f"part-{at}", size, 1, at, at, 0) for at, size in enumerate(sizes, first)]
+    return [StoredFile(f"part-{at}", size, 1, at, at, 0, 0) for at, size in enumerate(sizes, first)]
 
 
 def test_neighbours_are_merged_once_there_are_enough_of_them() -> None:
@@ -40,7 +40,7 @@ def test_no_merged_file_is_larger_than_fits() -> None:
 def test_the_files_of_a_batch_stay_together() -> None:
     """Else merged files would overlap in a batch, and with them all of history."""
     found = [
-        StoredFile(f"part-{batch}-{bucket}", MERGED_BYTES // 20, 1, batch, batch, 0)
+        StoredFile(f"part-{batch}-{bucket}", MERGED_BYTES // 20, 1, batch, batch, 0, 0)
         for batch in range(20)
         for bucket in range(3)
     ]
@@ -54,12 +54,12 @@ def test_each_row_is_copied_a_few_times_in_all() -> None:
     held: list[StoredFile] = []
     written, total = 0, 4000
     for batch in range(total):
-        held.append(StoredFile(f"part-{batch}", 20_000, 1, batch, batch, 0))
+        held.append(StoredFile(f"part-{batch}", 20_000, 1, batch, batch, 0, 0))
         while batch % 32 == 31 and (runs := runs_to_merge(held)):
             for run in runs:
                 size = sum(file.size for file in run)
                 written += size
-                merged = StoredFile(f"merged-{batch}", size, len(run), run[0].first, run[-1].last, 0)
+                merged = StoredFile(f"merged-{batch}", size, len(run), run[0].first, run[-1].last, 0, 0)
                 held = sorted([file for file in held if file not in run] + [merged], key=lambda file: file.first)
     assert written <= 5 * total * 20_000
     assert len(held) < 40

@@ -260,6 +260,18 @@ def test_another_run_may_not_write_to_the_same_point(tmp_path: Path) -> None:
                 run(net)
 
 
+def test_a_result_tells_what_its_points_hold(tmp_path: Path) -> None:
+    net = pk.Network("n")
+    clocks = [pk.clock("2020-01-01 00:00:00"), *[(t, "a") for t in range(9)]]
+    source = net.source("s", pk.memory(clocks, schema=SCHEMA, train=5))
+    source.connection_point("raw", keep=pk.keep(time=100, bytes="1 GB"), key="k").output("all")
+    (point,) = run(net, checkpoint=str(tmp_path / "cp")).points()
+    assert (point.name, point.place) == ("raw", str(tmp_path / "cp" / "points" / "raw"))
+    assert (point.rows, point.files, point.key) == (9, 2, ("k",))
+    assert point.keep == "100 and at most 1,000,000,000 bytes"
+    assert str(point.since) == "2020-01-01 00:00:00+00:00"
+
+
 def test_explain_says_that_it_is_a_connection_point() -> None:
     net = pk.Network("n")
     passing(net).connection_point("raw", keep=1000, key=["k"])

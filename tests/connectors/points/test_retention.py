@@ -12,7 +12,7 @@ from penstock.connectors.points.stored_files import StoredFile
 
 def file(batch: int, *, rows: int = 10, size: int = 100, most: int | None = None, arrived: int = 0) -> StoredFile:
     bounds = {} if most is None else {"ts": most}
-    return StoredFile(f"part-{batch}", size, rows, batch, batch, arrived, most=bounds)
+    return StoredFile(f"part-{batch}", size, rows, batch, batch, arrived, arrived, most=bounds)
 
 
 FILES = [file(batch, most=batch * 10 + 9, arrived=batch * 1000) for batch in range(5)]

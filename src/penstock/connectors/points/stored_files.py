@@ -35,8 +35,10 @@ class StoredFile:
     first: int
     """The first batch that its rows are of."""
     last: int
+    since: int
+    """The earliest of its QoS timestamps."""
     arrived: int
-    """The latest of its QoS timestamps."""
+    """The latest."""
     least: dict[str, int] = field(default_factory=dict)
     """The smallest ticks of some attributes, in ticks of the table's types, where the log tells them."""
     most: dict[str, int] = field(default_factory=dict)
@@ -53,6 +55,7 @@ def stored_files(table: deltalake.DeltaTable, attributes: Iterable[str] = ()) ->
         known["num_records"].to_pylist(),
         known[f"min.{BATCH_COLUMN}"].to_pylist(),
         known[f"max.{BATCH_COLUMN}"].to_pylist(),
+        known[f"min.{ARRIVED_COLUMN}"].to_pylist(),
         known[f"max.{ARRIVED_COLUMN}"].to_pylist(),
         strict=True,
     )
