@@ -127,10 +127,11 @@ class Outlet:
 
     def _look_after(self, batch: int, progress: Mapping[str, OutputProgress]) -> None:
         """Let targets look after their places, beside the run."""
-        for output in self._job.plan.network.outputs:
-            work = self._job.target(output).upkeep(batch, self._job.scratch(output.name), progress[output.name])
+        job = self._job
+        for output in job.plan.network.outputs:
+            work = job.target(output).upkeep(batch, job.scratch(output.name), progress[output.name])
             if work is not None:
-                self._caretaker.take(output.name, work)
+                self._caretaker.take(output.name, work, job.check_claim)
 
     def _forget(self) -> None:
         """Delete what only earlier versions of the network needed, once no batch of theirs can be done again."""

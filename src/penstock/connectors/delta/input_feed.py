@@ -68,7 +68,10 @@ class DeltaFeed(Feed):
                 start = Start(0)
             else:
                 raise no_table(self._connector.folder)
-            told = {"start": start.to_json(), "until": None if self._connector.follow else versions[-1]}
+            newest = versions[-1] if versions else 0
+            if start.files is not None:
+                newest = max(newest, start.version)  # what the table holds may be that of a version just come
+            told = {"start": start.to_json(), "until": None if self._connector.follow else newest}
             self._journal.append([told])
         return Start.from_json(told["start"]), told["until"], told.get("table")
 

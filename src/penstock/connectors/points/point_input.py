@@ -12,6 +12,7 @@ be true of the rest: at least what the stream itself had stated there.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -97,29 +98,54 @@ class PointInput(DeltaInput):
 
     def _read(self, split: DeltaSplit, schema: pa.Schema, columns: Sequence[str]) -> Iterator[Chunk]:
         assert isinstance(split, PointSplit)
+        whole = split.first == 0 and split.last is None
+        # The next train goes on in the same unit: what is left of it need not be read and sorted once more.
+        read = _in_order if whole else _in_order_again
+        rows = read(self, replace(split, seq=0, rows=0, first=0, last=None), schema, tuple(columns))
+        if split.first == 0:
+            yield from rows.rejects
+        begin = int(np.searchsorted(rows.places, split.first))
+        end = len(rows.places) if split.last is None else int(np.searchsorted(rows.places, split.last))
+        for first in range(begin, end, _CHUNK_ROWS):
+            some = rows.table.slice(first, min(_CHUNK_ROWS, end - first)).combine_chunks()
+            yield Chunk(
+                some.select(list(columns)).to_batches()[0],
+                arrived=some.column(ARRIVED_COLUMN).combine_chunks(),
+                places=pa.array(rows.places[first : first + some.num_rows] - first),
+            )
+
+    def files_of(self, split: PointSplit, schema: pa.Schema, columns: Sequence[str]) -> Iterator[Chunk]:
+        """The rows of a unit as its files hold them, with the columns of the point."""
         shape, wanted = pa.schema([*schema, *OWN_FIELDS]), [*columns, *OWN_COLUMNS]
-        found: list[pa.RecordBatch] = []
         for path, size in split.files:
-            whole = DeltaSplit(split.shard, split.seq, split.rows, split.version, path, size)
-            for chunk in super()._read(whole, shape, wanted):
-                found.append(chunk.tuples)
-                if chunk.rejects is not None and chunk.rejects.num_rows:
-                    yield replace(chunk, tuples=chunk.tuples.slice(0, 0).select(list(columns)))
-        yield from _in_order(pa.Table.from_batches(found), split, columns)
+            one = DeltaSplit(split.shard, split.seq, split.rows, split.version, path, size)
+            yield from super()._read(one, shape, wanted)
 
 
-def _in_order(rows: pa.Table, split: PointSplit, columns: Sequence[str]) -> Iterator[Chunk]:
-    """The rows of a split in order of arrival. Those that arrived at once share a place, and stay together."""
-    order = pc.sort_indices(rows, [(BATCH_COLUMN, "ascending"), (ARRIVAL_COLUMN, "ascending")])
-    places = _places(*(rows.column(name).take(order).to_numpy() for name in (BATCH_COLUMN, ARRIVAL_COLUMN)))
-    begin = int(np.searchsorted(places, split.first))
-    end = len(places) if split.last is None else int(np.searchsorted(places, split.last))
-    for first in range(begin, end, _CHUNK_ROWS):
-        last = min(first + _CHUNK_ROWS, end)
-        some = rows.take(order.slice(first, last - first)).combine_chunks()
-        tuples = some.select(list(columns)).to_batches()[0] if columns else some.to_batches()[0].select([])
-        arrived = some.column(ARRIVED_COLUMN).combine_chunks()
-        yield Chunk(tuples, arrived=arrived, places=pa.array(places[first:last] - first))
+@dataclass(frozen=True)
+class _Sorted:
+    """The rows of a unit in order of arrival."""
+
+    table: pa.Table
+    places: np.ndarray
+    """For every row, the first that arrived together with it."""
+    rejects: tuple[Chunk, ...]
+    """What could not be decoded."""
+
+
+def _in_order(point: PointInput, unit: PointSplit, schema: pa.Schema, columns: tuple[str, ...]) -> _Sorted:
+    chunks = list(point.files_of(unit, schema, columns))
+    broken = [chunk for chunk in chunks if chunk.rejects is not None and chunk.rejects.num_rows]
+    rows = pa.Table.from_batches([chunk.tuples for chunk in chunks])
+    rows = rows.take(pc.sort_indices(rows, [(BATCH_COLUMN, "ascending"), (ARRIVAL_COLUMN, "ascending")]))
+    return _Sorted(
+        rows,
+        _places(rows.column(BATCH_COLUMN).to_numpy(), rows.column(ARRIVAL_COLUMN).to_numpy()),
+        tuple(replace(chunk, tuples=chunk.tuples.slice(0, 0).select(list(columns))) for chunk in broken),
+    )
+
+
+_in_order_again = functools.lru_cache(maxsize=1)(_in_order)
 
 
 def _places(batches: np.ndarray, arrivals: np.ndarray) -> np.ndarray:
