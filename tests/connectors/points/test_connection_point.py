@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import penstock as pk
+from penstock.connectors.points.point_target import ConnectionPoint
 from penstock.connectors.points.retention import Horizon
 from penstock.connectors.points.stored_files import OWN_COLUMNS, stored_files
 from penstock.plan.compile import compile_network
@@ -212,6 +213,28 @@ def test_upkeep_goes_on_beside_the_run(tmp_path: Path) -> None:
     assert kept == list(range(kept[0], 600))
     assert 100 < kept[0] <= 495
     assert len(table.file_uris()) < 100
+
+
+def test_who_looks_after_a_point_notices_that_somebody_else_has_taken_its_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = str(tmp_path / "raw")
+    net = pk.Network("n")
+    passing(net).connection_point("raw", path=place, key="k")
+    run(net, checkpoint=str(tmp_path / "cp"))
+    merge, others = ConnectionPoint._merged, [1, 2]
+
+    def late(*given: Any) -> Any:
+        merged = merge(*given)
+        if others:
+            others.pop()
+            tend(net, tmp_path, Horizon())  # somebody else is quicker
+        return merged
+
+    monkeypatch.setattr(ConnectionPoint, "_merged", late)
+    tend(net, tmp_path, Horizon())
+    assert sorted(table_of(place)["ts"].to_pylist()) == sorted(ts for ts, _ in ROWS)
+    assert len(deltalake.DeltaTable(place).file_uris()) == 1
 
 
 def test_a_restart_goes_on_with_the_same_table(tmp_path: Path) -> None:

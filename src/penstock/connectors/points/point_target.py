@@ -21,6 +21,7 @@ from typing import Final
 import deltalake
 import pyarrow as pa
 import pyarrow.parquet as pq
+from deltalake.exceptions import CommitFailedError
 from deltalake.transaction import AddAction, RemoveAction
 
 from penstock.algebra.hidden import ARRIVED, SEQ, in_order
@@ -52,6 +53,8 @@ EVERY: Final = 32
 GRACE: Final = "1 day"
 """How long files stay that have left, or were merged: readers that are no further behind find them."""
 _HOUR_NS: Final = 3600 * 10**9
+_TRIES: Final = 20
+"""How often a run may commit a batch just before the upkeep of its point would commit something."""
 
 
 @dataclass(frozen=True)
@@ -101,12 +104,9 @@ class ConnectionPoint(DeltaTarget):
         before = table.version()
         now = time.time_ns() // 1_000_000  # the log's record of when files left; nothing is computed from it
         gone = leaving(stored_files(table, [self.on] if self.on is not None else []), horizon)
-        if gone:
-            self._commit(table, [RemoveAction(file.path, True, now, file.size, {}) for file in gone], scratch)
-        while runs := runs_to_merge(stored_files(table)):
-            for run in runs:
-                added = self._merged(run, batch, scratch, now)
-                self._commit(table, [added, *(RemoveAction(f.path, False, now, f.size, {}) for f in run)], scratch)
+        alone = not gone or self._replace(table, gone, None, scratch, now)
+        while alone and (runs := runs_to_merge(stored_files(table))):
+            alone = self._replace(table, runs[0], self._merged(runs[0], batch, scratch, now), scratch, now)
         # Also files that no version lists: of a batch that was begun anew, or of a merge that was cut short.
         table.vacuum(dry_run=False, full=True)
         if scratch.lasting:
@@ -121,24 +121,46 @@ class ConnectionPoint(DeltaTarget):
         name, size, stats = write_data_file(folder, begin, rows, self._told, GROUP_ROWS)
         return AddAction(name, size, {}, now, False, stats)
 
-    def _commit(
-        self, table: deltalake.DeltaTable, actions: Sequence[AddAction | RemoveAction], scratch: Folder
-    ) -> None:
-        # Files that leave without others in their place: a reader that has them does not lose their rows.
-        lets_go = not any(isinstance(action, AddAction) for action in actions)
-        told = deltalake.CommitProperties(custom_metadata={RETENTION: "true"} if lets_go else None)
-        table.create_write_transaction(
-            list(actions),
-            "append",
-            table.schema(),
-            [],
-            commit_properties=told,
-            post_commithook_properties=SHORT_LOG,
+    def _replace(
+        self,
+        table: deltalake.DeltaTable,
+        files: Sequence[StoredFile],
+        merged: AddAction | None,
+        scratch: Folder,
+        now: int,
+    ) -> bool:
+        """Put a merged file in the place of others, or let them go; False if somebody else has taken some of them.
+
+        Delta settles appends that come in between, but does not notice two who remove the same file. So each try
+        looks at the newest version, and fails if another comes first.
+        """
+        lets_go = merged is None
+        actions = [RemoveAction(file.path, lets_go, now, file.size, {}) for file in files]
+        told = deltalake.CommitProperties(
+            custom_metadata={RETENTION: "true"} if lets_go else None, max_commit_retries=0
         )
-        table.update_incremental()
-        if scratch.lasting:
-            # Before the next one: the run syncs what it finds, but no more than one version of somebody else.
-            sync_log(self.folder, table.version(), table.version())
+        for _ in range(_TRIES):
+            version = table.version()
+            if {file.path for file in files} - {file.path for file in stored_files(table)}:
+                return False
+            try:
+                table.create_write_transaction(
+                    [*([merged] if merged is not None else []), *actions],
+                    "append",
+                    table.schema(),
+                    [],
+                    commit_properties=told,
+                    post_commithook_properties=SHORT_LOG,
+                )
+            except CommitFailedError:
+                table.update_incremental()
+                continue
+            table.update_incremental()
+            if scratch.lasting:
+                # Before the next one: the run syncs what it finds, but no more than one version of somebody else.
+                sync_log(self.folder, version + 1, table.version())
+            return True
+        return False
 
     def _horizon(self, progress: OutputProgress) -> Horizon:
         """What a batch leaves of the history: by its low-water mark and its clock, whenever this is looked at."""
