@@ -3,9 +3,19 @@
 from __future__ import annotations
 
 import itertools
+from pathlib import Path
+from typing import Any
 
+import deltalake
+import pyarrow.parquet as pq
+import pytest
+
+import penstock as pk
+from penstock.connectors.points import point_target
 from penstock.connectors.points.clustering import FAN, MERGED_BYTES, runs_to_merge
+from penstock.connectors.points.retention import Horizon
 from penstock.connectors.points.stored_files import StoredFile
+from penstock.storage.folder import Folder
 
 SMALL = 1000
 
@@ -63,3 +73,19 @@ def test_each_row_is_copied_a_few_times_in_all() -> None:
                 held = sorted([file for file in held if file not in run] + [merged], key=lambda file: file.first)
     assert written <= 5 * total * 20_000
     assert len(held) < 40
+
+
+def test_who_looks_for_one_key_reads_few_row_groups(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(point_target, "GROUP_ROWS", 10)
+    net = pk.Network("n")
+    rows = [(t, f"k{t % 20:02}") for t in range(400)]
+    source = net.source("s", pk.memory(rows, schema={"ts": "int64", "k": "string"}, train=20))
+    source.connection_point("raw", path=str(tmp_path / "raw"), key="k")
+    net.run(engine="local", checkpoint=str(tmp_path / "cp"))
+    target: Any = net.network.outputs[0].target
+    target.tend(99, Folder(str(tmp_path / "cp" / "outlet" / "raw")), Horizon())
+    (file,) = deltalake.DeltaTable(str(tmp_path / "raw")).file_uris()
+    footer = pq.read_metadata(file)
+    bounds = [footer.row_group(at).column(1).statistics for at in range(footer.num_row_groups)]
+    assert len(bounds) == 40
+    assert sum(bound.min <= "k07" <= bound.max for bound in bounds) == 2

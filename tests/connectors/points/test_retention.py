@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import pyarrow as pa
 import pytest
 
 import penstock as pk
+from penstock.algebra.ticks import BEGINNING, END
 from penstock.connectors.points.keeping import EVERYTHING, Keep, keep_of
+from penstock.connectors.points.point_target import ConnectionPoint
 from penstock.connectors.points.retention import Horizon, leaving
 from penstock.connectors.points.stored_files import StoredFile
+from penstock.connectors.targets.target import OutputProgress
+from penstock.storage.folder import Folder
 
 
 def file(batch: int, *, rows: int = 10, size: int = 100, most: int | None = None, arrived: int = 0) -> StoredFile:
@@ -63,3 +68,28 @@ def test_sizes_and_lengths_that_are_none_are_refused() -> None:
         pk.keep(bytes="ten")
     with pytest.raises(pk.QueryError, match="must be positive"):
         pk.keep(wall="0 seconds")
+
+
+def point(keep: Keep) -> ConnectionPoint:
+    return ConnectionPoint(Folder("nowhere"), keep=keep, on="ts")
+
+
+def progress(mark: int, now: int = 0) -> OutputProgress:
+    return OutputProgress({}, {"ts": mark}, pa.schema([("ts", pa.timestamp("s"))]), now)
+
+
+def test_time_is_counted_back_from_the_low_water_mark_in_the_type_of_the_table() -> None:
+    assert point(Keep(time="1 minute"))._horizon(progress(100)) == Horizon("ts", least=40_000_000)
+    for mark in (BEGINNING, END):
+        assert point(Keep(time="1 minute"))._horizon(progress(mark)).least is None
+
+
+def test_the_clock_is_that_of_the_batch() -> None:
+    horizon = point(Keep(wall="2 seconds"))._horizon(progress(100, now=5_000_000))
+    assert horizon == Horizon("ts", arrived=3_000_000)
+
+
+def test_a_point_is_looked_after_every_so_many_batches() -> None:
+    scratch = Folder("nowhere")
+    due = [batch for batch in range(100) if point(EVERYTHING).upkeep(batch, scratch, progress(0)) is not None]
+    assert due == [31, 63, 95]

@@ -31,10 +31,6 @@ class Keep:
     bytes: int | None = None
     """So many bytes of the newest tuples stay, at most; the newest file stays in any case."""
 
-    @property
-    def everything(self) -> bool:
-        return self == EVERYTHING
-
     def check(self, on: str | None, kind: pa.DataType | None) -> None:
         """Refuse a length of time that does not fit the attribute on which the stream makes progress."""
         if self.time is None:
