@@ -352,37 +352,3 @@ def tend(net: pk.Network, folder: Path, horizon: Horizon) -> None:
     """Do what a run does beside itself, now."""
     target: Any = next(output.target for output in net.network.outputs if output.name == "raw")
     target.tend(99, Folder(str(folder / "cp" / "outlet" / "raw")), horizon)
-
-
-BOXES: dict[str, Any] = {
-    "where": lambda s, t: s.where("k != 'a'"),
-    "map": lambda s, t: s.map(ts="ts", key="k"),
-    "union": lambda s, t: pk.union(s, t),
-    "union of a stage and the intake": lambda s, t: pk.union(
-        s.aggregate({"n": "count(*)"}, size=10, by="k"), t.map(ts="ts", k="k", n="7::bigint")
-    ),
-    "merge": lambda s, t: pk.merge(s, t),
-    "bsort": lambda s, t: s.bsort(on="ts", slack=2),
-    "dedupe": lambda s, t: s.dedupe(by="k"),
-    "top": lambda s, t: s.top(1, by="ts", size=10),
-    "aggregate": lambda s, t: s.aggregate({"n": "count(*)"}, size=10, by="k"),
-    "aggregate of tuples": lambda s, t: s.aggregate({"n": "count(*)"}, on=pk.TUPLE_NUMBER, size=4),
-    "sliding": lambda s, t: s.aggregate({"n": "median(ts)"}, size=10, advance=5),
-    "join": lambda s, t: s.join(t, "l.k = r.k", on="ts", size=5),
-    "left join": lambda s, t: s.join(t, "l.k = r.k and r.ts < 10", on="ts", size=5, how="left"),
-    "semi join": lambda s, t: s.join(t, "l.k = r.k", on="ts", size=5, how="semi"),
-    "resample": lambda s, t: s.resample(t, {"n": "count(*)"}, on="ts", size=3),
-    "table": lambda s, t: s.join(pk.table(pa.table({"k": ["a", "b"], "v": [1, 2]})), "l.k = r.k"),
-    "late": lambda s, t: t.late(),
-}
-
-
-@pytest.mark.parametrize("box", BOXES)
-def test_any_arc_can_be_one(box: str, tmp_path: Path) -> None:
-    net = pk.Network("n")
-    source = passing(net)
-    other = net.source("t", pk.memory(ROWS, schema=SCHEMA, train=5), progress=pk.delayed(2))
-    BOXES[box](source, other).connection_point("point", path=str(tmp_path / "point")).output("all")
-    result = run(net)
-    kept = table_of(tmp_path / "point")
-    assert in_some_order(kept.drop_columns(list(OWN_COLUMNS))) == in_some_order(result["all"]) != []
