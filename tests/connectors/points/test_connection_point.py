@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -237,6 +238,29 @@ def test_who_looks_after_a_point_notices_that_somebody_else_has_taken_its_files(
     assert len(deltalake.DeltaTable(place).file_uris()) == 1
 
 
+def test_a_merge_that_is_cut_short_leaves_nothing_for_long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    place = tmp_path / "raw"
+    net = pk.Network("n")
+    passing(net).connection_point("raw", path=str(place))
+    run(net, checkpoint=str(tmp_path / "cp"))
+
+    def killed(*_: Any) -> bool:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(ConnectionPoint, "_replace", killed)
+        with pytest.raises(KeyboardInterrupt):
+            tend(net, tmp_path, Horizon(), batch=50)
+    (left,) = place.glob("part-00000050-*")
+    assert table_of(place).num_rows == len(ROWS)
+    tend(net, tmp_path, Horizon())
+    assert left.exists()  # it might be of a batch that is not committed yet
+    os.utime(left, (0, 0))
+    tend(net, tmp_path, Horizon())
+    assert not left.exists()
+    assert table_of(place).num_rows == len(ROWS)
+
+
 def test_a_restart_goes_on_with_the_same_table(tmp_path: Path) -> None:
     place, checkpoint = str(tmp_path / "raw"), str(tmp_path / "cp")
     for end in (30, 60):
@@ -348,7 +372,7 @@ def test_the_log_says_of_removals_that_they_are_retention(tmp_path: Path) -> Non
     assert table_of(tmp_path / "raw").num_rows == 11  # four of the last batch, and seven
 
 
-def tend(net: pk.Network, folder: Path, horizon: Horizon) -> None:
+def tend(net: pk.Network, folder: Path, horizon: Horizon, batch: int = 99) -> None:
     """Do what a run does beside itself, now."""
     target: Any = next(output.target for output in net.network.outputs if output.name == "raw")
-    target.tend(99, Folder(str(folder / "cp" / "outlet" / "raw")), horizon)
+    target.tend(batch, Folder(str(folder / "cp" / "outlet" / "raw")), horizon)
