@@ -110,4 +110,4 @@ def _bytes_of(text: str) -> int | None:
     if found is None:
         return None
     number, unit, binary = found.groups()
-    return round(float(number) * (1024 if binary else 1000) ** _POWERS[unit.lower()])
+    return round(float(number) * float(1024 if binary else 1000) ** _POWERS[unit.lower()])

@@ -182,7 +182,7 @@ class PointFeed(DeltaFeed):
         return tuple(Unit.of(group) for group in groups)
 
     @cached_property
-    def _behind(self) -> list[Mapping[str, int]]:
+    def _behind(self) -> Sequence[Mapping[str, int]]:
         """For every unit that was held at the start, the marks that hold for it and for all that follows."""
         found = [self._start.said.marks()]
         for unit in reversed(self._held):

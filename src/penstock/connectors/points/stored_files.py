@@ -62,8 +62,8 @@ def stored_files(table: deltalake.DeltaTable, attributes: Iterable[str] = ()) ->
     names = list(attributes)
     least, most = ({name: _bounds(known, f"{end}.{name}") for name in names} for end in ("min", "max"))
     found = [
-        StoredFile(*fact, least=_known(least, at), most=_known(most, at))  # type: ignore[arg-type]
-        for at, fact in enumerate(facts)
+        StoredFile(path, size, rows, first, last, since, arrived, _known(least, at), _known(most, at))
+        for at, (path, size, rows, first, last, since, arrived) in enumerate(facts)
     ]
     return sorted(found, key=lambda file: (file.first, file.last, file.path))
 
