@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from penstock.connectors.files.declaration import files
     from penstock.connectors.generator.packets import generator
     from penstock.connectors.memory import clock, memory, punctuation
+    from penstock.connectors.points.keeping import keep
+    from penstock.connectors.points.point_input import connection_point
     from penstock.connectors.tables.static_table import table
     from penstock.connectors.targets.callback import callback
     from penstock.connectors.targets.console import console
@@ -57,6 +59,7 @@ __all__ = [
     "window_function",
     # inputs
     "clock",
+    "connection_point",
     "dataframe",
     "files",
     "generator",
@@ -78,6 +81,7 @@ __all__ = [
     "csv",
     "delta",
     "jsonl",
+    "keep",
     "parquet",
     # running
     "Result",
@@ -107,6 +111,8 @@ _HOME = {
     "generator": "penstock.connectors.generator.packets",
     "memory": "penstock.connectors.memory",
     "punctuation": "penstock.connectors.memory",
+    "connection_point": "penstock.connectors.points.point_input",
+    "keep": "penstock.connectors.points.keeping",
     "table": "penstock.connectors.tables.static_table",
     "callback": "penstock.connectors.targets.callback",
     "console": "penstock.connectors.targets.console",

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import pyarrow as pa
 
+from penstock.algebra.hidden import SEQ
 from penstock.algebra.joint_punctuation import JointUse
 from penstock.algebra.mark_ways import Along, Together
 from penstock.algebra.marks import Marks
@@ -280,7 +281,9 @@ class Output(Box):
         return inputs[0]
 
     def required(self, port_columns: Sequence[frozenset[str]]) -> tuple[frozenset[str], ...]:
-        return (frozenset(self.inputs[0].schema.names),)
+        # All tuples have a QoS timestamp, but arrival order is carried only where somebody asks for it.
+        order = {SEQ} & {*self.target.hidden}
+        return (frozenset(self.inputs[0].schema.names) | order,)
 
     def order_before(self, slot: int, order: str) -> str:
         return next(iter(self.inputs[0].progressing), ANY)

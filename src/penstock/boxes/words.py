@@ -31,3 +31,5 @@ class Words:
     """Of every argument."""
     function: Callable[..., Any] | None = None
     """What builds it, where that is no method of a stream."""
+    page: str | None = None
+    """Its page in the documentation, where it is another than that of the box."""

@@ -18,6 +18,7 @@ from penstock.cli.boxes import boxes
 from penstock.cli.check import check
 from penstock.cli.demo import demo
 from penstock.cli.failures import reported
+from penstock.cli.points import show_points
 from penstock.cli.step import show_steps
 from penstock.cli.stopping import interruptible, start_spark, stop_on_signal
 from penstock.cli.summary import show_counts, shown_warnings
@@ -191,6 +192,17 @@ def versions(
     """List the versions that the network of a run has had: since which batch, when, and what has changed."""
     with reported():
         show_versions(Console(), load(application, network).look_at_versions(checkpoint))
+
+
+@app.command()
+def points(
+    application: Annotated[Path, typer.Argument(help="A Python file that defines a network.")],
+    checkpoint: Annotated[str, typer.Option(help="The checkpoint of its run, running or stopped.")],
+    network: Annotated[str | None, typer.Option(help="Which variable, if the file defines several networks.")] = None,
+) -> None:
+    """List the connection points of a run: where they are, what they hold since when, and what they keep."""
+    with reported():
+        show_points(Console(highlight=False), load(application, network).look(checkpoint).points())
 
 
 @app.command()

@@ -93,6 +93,11 @@ class Chunk:
     rejects: pa.RecordBatch | None = None
     stated: Mapping[str, Sequence[int]] = field(default_factory=dict)
     """Ticks that punctuation in the data states, by attribute."""
+    arrived: pa.Array | None = None
+    """The QoS timestamps of the tuples, of a connector that `brings_arrival`."""
+    places: pa.Array | None = None
+    """Its rows in order of arrival, counted from the chunk's first: those that share a place arrived at once, perhaps
+    with the last of the chunk before. Without it they arrived one after the other."""
 
 
 class Journal(Protocol):
@@ -149,6 +154,11 @@ class Connector(Protocol):
     @property
     def more_shards(self) -> bool:
         """Whether shards may come that the declaration does not know of."""
+        return False
+
+    @property
+    def brings_arrival(self) -> bool:
+        """Whether its tuples have arrived before, and bring their QoS timestamps along."""
         return False
 
     @property

@@ -80,6 +80,22 @@ _SOURCE: Final = Words(
     },
     function=Builder.source,
 )
+_CONNECTION_POINT: Final = Words(
+    "connection_point",
+    Output,
+    "stream",
+    "Remembers what passes, in a Delta table; pk.connection_point(path) reads it back.",
+    "the same stream",
+    'packets.connection_point("packets", keep="2 hours", key="srcIP")',
+    {
+        "name": "what it is called, among the outputs",
+        "keep": "how much is kept: a time, a number of rows, bytes such as '10 GB', or pk.keep(...); all if not given",
+        "key": "the attributes by which tuples lie together: the storage key",
+        "path": "where the table is; <checkpoint>/points/<name> if not given",
+        "grace": "how long files stay that have left, for readers that are behind",
+    },
+    page="connection-points.md",
+)
 _OUTPUT: Final = Words(
     "output",
     Output,
@@ -102,7 +118,7 @@ def _words() -> Mapping[str, Words]:
     for room in rooms:
         if any(module.name == "card" for module in pkgutil.iter_modules(import_module(room).__path__)):
             found += import_module(f"{room}.card").CARDS
-    return {words.name: words for words in (*found, _OUTPUT)}
+    return {words.name: words for words in (*found, _CONNECTION_POINT, _OUTPUT)}
 
 
 def boxes() -> list[Card]:
@@ -122,7 +138,7 @@ def card(name: str) -> Card:
         _arguments(words),
         words.gives,
         words.example,
-        words.box.page,
+        words.page or words.box.page,
     )
 
 

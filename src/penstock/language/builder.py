@@ -77,7 +77,9 @@ class Builder:
             says, punctuated = connector.states, connector.punctuated
             if progress is None and timestamps == "external" and punctuated:
                 on = on or (DEFAULT_ON if DEFAULT_ON in says else says[0])
-                progress = Punctuated() if on in says else None
+                # It speaks of all attributes on which the stream made progress where it was written.
+                heard = [name for name in says if name in tuples.names and can_progress(tuples.field(name).type)]
+                progress = {name: Punctuated() for name in heard} if on in heard else None
             assumed = progress is None
             if on is None:
                 on = next(iter(progress), "ts") if isinstance(progress, Mapping) else _default(tuples, timestamps)

@@ -28,10 +28,13 @@ from penstock.boxes.resample.verb import resample
 from penstock.boxes.table_join.verb import join_table
 from penstock.boxes.times import downwards, only_progressing, refuse_downwards
 from penstock.boxes.top.verb import top
+from penstock.connectors.points.keeping import Keep
+from penstock.connectors.points.point_target import GRACE
 from penstock.connectors.tables.static_table import StaticTable
 from penstock.connectors.targets.kept_results import Results
 from penstock.connectors.targets.target import Target
 from penstock.errors import QueryError
+from penstock.language.point import point_target
 
 if TYPE_CHECKING:
     from penstock.language.builder import Builder
@@ -283,6 +286,29 @@ class Stream:
         """Let the stream leave the network under this name; without `to` its tuples are kept for reading."""
         with self._builder._building(name):
             self._builder._add(Output(name, (self._port,), to if to is not None else Results()))
+            return self
+
+    def connection_point(
+        self,
+        name: str,
+        *,
+        keep: Keep | Duration | None = None,
+        key: Sequence[str] | str = (),
+        path: str | None = None,
+        grace: str = GRACE,
+    ) -> Stream:
+        """Remember what passes here, in a Delta table; the stream goes on as it was.
+
+        The table is `<checkpoint>/points/<name>`, or at `path`. `pk.connection_point(place)` reads it as an input: the
+        same tuples in the same order, with their QoS timestamps and punctuation.
+
+        `keep` is how much is kept: a time such as "2 hours" behind the low-water mark, a number of rows, bytes such as
+        "10 GB", or `pk.keep(...)`; everything without it. `key` is the storage key: one attribute or several by which
+        tuples lie together, so that who looks for few values reads little. Files that have left are deleted
+        after `grace`: who reads the point may be that far behind.
+        """
+        with self._builder._building(name):
+            self._builder._add(Output(name, (self._port,), point_target(self._port, name, keep, key, path, grace)))
             return self
 
     def late(self) -> Stream:

@@ -171,7 +171,7 @@ def _check_targets(job: Job, board: Board, whole: int) -> None:
     """Compare what every target outside of the checkpoint says of itself with what the run knows of it."""
     record, planned = board.at(whole), board.planned()
     for output in _outputs_of(job, record.version):
-        scratch, target = job.scratch(output.name), output.target
+        scratch, target = job.scratch(output.name), job.target(output)
         if not target.outside or not _check_enrolled(scratch, used=bool(planned) or output.name in record.committed):
             continue
         place, since = enrolled_place(scratch)

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.algebra.box import Port
-from penstock.algebra.hidden import SEQ
+from penstock.algebra.hidden import ARRIVED, SEQ
 from penstock.algebra.marks import Marks
 from penstock.algebra.source import Source
 from penstock.algebra.ticks import BEGINNING
@@ -101,6 +101,8 @@ class Intake:
         self._receipts: dict[str, list[Receipt]] = {}
         self._staged = 0
         self._arrived = time.time_ns() // 1000
+        # Tuples with and without it do not go together: where some bring it along, all have it.
+        self._brings = any(s.connector.brings_arrival for s in job.plan.network.sources)
         self.known: Mapping[str, Mapping[str, Extremes]] = {}
         """What all shards had delivered before, where the stages are those of a new version of the network."""
         self.said: Said = ()
@@ -129,7 +131,7 @@ class Intake:
         origin = split.found_in or source.name
         for number, chunk in enumerate(source.connector.read(split, source.delivered, source.delivered.names)):
             if number in aside:
-                self._route(source, pa.Table.from_batches([chunk.tuples]), aside[number], origin)
+                self._route(source, chunk, aside[number], origin)
 
     def first_seq(self, source: Source, split: int) -> int:
         """The arrival number of a split's first tuple: inputs in order of declaration, then splits, then rows."""
@@ -138,10 +140,11 @@ class Intake:
     def take_whole(self, source: Source, shard: str, tuples: pa.Table, seq: int) -> None:
         """Take tuples that have all their columns, so that late ones can be routed at once."""
         for batch in tuples.to_batches():
-            aside = self.take_chunk(source, shard, Chunk(batch), seq)
+            chunk = Chunk(batch)
+            aside = self.take_chunk(source, shard, chunk, seq)
             seq += batch.num_rows
             if aside is not None:
-                self._route(source, pa.Table.from_batches([batch]), aside, source.name)
+                self._route(source, chunk, aside, source.name)
 
     def take_chunk(self, source: Source, shard: str, chunk: Chunk, seq: int = 0) -> SetAside | None:
         """Take one chunk; which of its rows are to be set aside, if there are any. `seq` numbers its first row."""
@@ -152,7 +155,7 @@ class Intake:
             self._refuse(source, rejects)
         issued = self._stated_by(source, shard)
         self.state(source, shard, strongest(source, chunk.stated))
-        tuples = self._sequenced(Port(source), pa.Table.from_batches([chunk.tuples]), seq)
+        tuples = self._with_hidden(Port(source), chunk, seq)
         if source.stamped:
             tuples = self._stamped(source, shard, tuples)
         try:
@@ -180,11 +183,18 @@ class Intake:
         stamp = pa.scalar(self._control.now, pa.int64()).cast(source.on_type)
         return tuples.add_column(0, source.on, pa.repeat(stamp, tuples.num_rows))
 
-    def _sequenced(self, port: Port, tuples: pa.Table, seq: int) -> pa.Table:
-        """Tuples with their arrival numbers, where a box downstream asks for them."""
-        if SEQ not in self._job.plan.columns.get(port.name, ()):
-            return tuples
-        return tuples.append_column(SEQ, pa.array(np.arange(seq, seq + tuples.num_rows, dtype=np.int64)))
+    def _with_hidden(self, port: Port, chunk: Chunk, seq: int) -> pa.Table:
+        """Tuples with their arrival numbers, where a box downstream asks for them, and with QoS timestamps, where some
+        input brings its own."""
+        tuples = pa.Table.from_batches([chunk.tuples])
+        if SEQ in self._job.plan.columns.get(port.name, ()):
+            places = np.arange(tuples.num_rows, dtype=np.int64) if chunk.places is None else chunk.places.to_numpy()
+            tuples = tuples.append_column(SEQ, pa.array(places + seq))
+        if self._brings:
+            now = pa.scalar(self._control.now, pa.int64())
+            arrived = chunk.arrived if chunk.arrived is not None else pa.repeat(now, tuples.num_rows)
+            tuples = tuples.append_column(ARRIVED, arrived)
+        return tuples
 
     def _stated_by(self, source: Source, shard: str) -> Marks:
         """What a shard had stated before this batch; one that was not open states it with this batch."""
@@ -248,12 +258,13 @@ class Intake:
         self._refusals[source.name] = self._refusals.get(source.name, Refusals()).add(rejects)
         self._superbox.push(Port(source, Source.ERRORS), rejects)
 
-    def _route(self, source: Source, tuples: pa.Table, aside: SetAside, origin: str) -> None:
+    def _route(self, source: Source, chunk: Chunk, aside: SetAside, origin: str) -> None:
         """Send late tuples to the late stream, and those without a usable time to the error stream."""
         if aside.late is not None:
             late = Port(source, Source.LATE)
-            self._superbox.push(late, self._sequenced(late, tuples, aside.seq).filter(aside.late))
+            self._superbox.push(late, self._with_hidden(late, chunk, aside.seq).filter(aside.late))
         if aside.unfit is not None:
+            tuples = pa.Table.from_batches([chunk.tuples])
             self._refuse(source, unfit_rejects(tuples.filter(aside.unfit), source, origin))
 
 

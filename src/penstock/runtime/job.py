@@ -11,8 +11,7 @@ import pyarrow as pa
 
 from penstock.algebra.box import Output
 from penstock.algebra.hidden import ARRIVED
-from penstock.connectors.targets.kept_results import Results
-from penstock.connectors.targets.target import OutputProgress, Receipt
+from penstock.connectors.targets.target import OutputProgress, Receipt, Target
 from penstock.errors import PenstockError
 from penstock.plan.plan import Plan
 from penstock.runtime.settings import Settings
@@ -102,6 +101,10 @@ class Job:
     def scratch(self, output: str) -> Folder:
         return self.checkpoint.child("outlet", self._folder("output", output))
 
+    def target(self, output: Output) -> Target:
+        """Where an output goes in this run: it may be a folder of the checkpoint."""
+        return output.target.placed(self.checkpoint.child("points", self._folder("output", output.name)))
+
     def took_effect(self, batch: int, now: int) -> None:
         """A batch is about to be done that is the first of this version."""
         if self.shelf is not None:
@@ -125,7 +128,7 @@ class Job:
                 continue
             self.check_claim()
             with self._at(output):
-                receipt = output.target.stage(batch, part, pa.concat_tables(tables), self.scratch(output.name))
+                receipt = self.target(output).stage(batch, part, pa.concat_tables(tables), self.scratch(output.name))
             if receipt is not None:
                 receipts[output.name] = receipt
         return receipts
@@ -134,7 +137,7 @@ class Job:
         """On the driver: let the target make the parts of a batch visible, and its punctuation."""
         ordered = sorted(receipts, key=lambda r: r.part)
         with self._at(output):
-            output.target.commit(batch, ordered, self.scratch(output.name), progress)
+            self.target(output).commit(batch, ordered, self.scratch(output.name), progress)
 
     @contextmanager
     def _at(self, output: Output) -> Iterator[None]:
@@ -146,12 +149,11 @@ class Job:
 
 
 def written_schema(output: Output) -> pa.Schema:
-    """What is written of an output: kept results have their QoS timestamps, other places what queries see."""
-    schema = output.schema(0)
-    return schema.append(pa.field(ARRIVED, pa.int64())) if isinstance(output.target, Results) else schema
+    """What is written of an output: what queries see, and the hidden columns that its target asks for."""
+    return pa.schema([*output.schema(0), *(pa.field(name, pa.int64()) for name in output.target.hidden)])
 
 
 def _leaving(tuples: pa.Table, output: Output, now: int) -> pa.Table:
-    if ARRIVED not in tuples.column_names and isinstance(output.target, Results):
+    if ARRIVED in output.target.hidden and ARRIVED not in tuples.column_names:
         tuples = tuples.append_column(ARRIVED, pa.repeat(pa.scalar(now, pa.int64()), tuples.num_rows))
     return tuples.select(written_schema(output).names)

@@ -72,6 +72,7 @@ class LocalExecutor:
 
     def close(self) -> None:
         self._planner.close()
+        self._outlet.close()
         self._job.release()
 
 

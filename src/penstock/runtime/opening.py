@@ -77,7 +77,7 @@ def open_job(
         job = _turn_to_version(job, Versions(checkpoint.child(_VERSIONS), known["run"], dumps), discard)
         agree(job, always_synced=known["synced"])
         for output in plan.network.outputs:
-            output.target.check(output.name, written_schema(output), job.scratch(output.name))
+            job.target(output).check(output.name, written_schema(output), job.scratch(output.name))
         lease.claim.check()
     except BaseException as error:
         try:

@@ -24,6 +24,7 @@ from penstock.connectors.targets.kept_results import KEEP_BYTES, KeptResults, Re
 from penstock.connectors.targets.target import OutputProgress, Receipt
 from penstock.errors import WorldError
 from penstock.runtime.board import Board, Record
+from penstock.runtime.caretaker import Caretaker
 from penstock.runtime.carrying import carried
 from penstock.runtime.job import Job
 from penstock.runtime.limits import judge
@@ -44,6 +45,7 @@ class Outlet:
         self._board = Board(job.board, job.epoch)
         self._last: Record | None = None
         self._forgotten = 0
+        self._caretaker = Caretaker()
         self._use(job)
 
     def _use(self, job: Job) -> None:
@@ -114,9 +116,22 @@ class Outlet:
         self._forget()
         self._job.check_claim()  # what was written after it was lost does not count, and nobody shall think it does
         self._last = record
+        self._look_after(batch, progress)
         warn_of_disorder(self._job.plan.network, before, record)
         judge(self._job.plan.network, self._job.settings, record)
         return record
+
+    def close(self) -> None:
+        """The run is over: what is done beside it comes to its end."""
+        self._caretaker.close()
+
+    def _look_after(self, batch: int, progress: Mapping[str, OutputProgress]) -> None:
+        """Let targets look after their places, beside the run."""
+        job = self._job
+        for output in job.plan.network.outputs:
+            work = job.target(output).upkeep(batch, job.scratch(output.name), progress[output.name])
+            if work is not None:
+                self._caretaker.take(output.name, work, job.check_claim)
 
     def _forget(self) -> None:
         """Delete what only earlier versions of the network needed, once no batch of theirs can be done again."""
@@ -141,7 +156,8 @@ class Outlet:
 def _progress(output: Output, before: Record, after: Record) -> OutputProgress:
     """How far a batch has brought the stream that leaves by an output."""
     port = output.inputs[0].name
-    return OutputProgress(before.marks.get(port, UNKNOWN).rising, after.marks[port].rising, output.schema(0))
+    marks = before.marks.get(port, UNKNOWN).rising, after.marks[port].rising
+    return OutputProgress(*marks, output.schema(0), after.now)
 
 
 def _limit(job: Job, target: Results) -> int | None:

@@ -15,6 +15,8 @@ from penstock.algebra.marks import Marks
 from penstock.algebra.source import Source
 from penstock.algebra.ticks import BEGINNING, END, from_ticks
 from penstock.connectors.memory import PunctuationElement, punctuation
+from penstock.connectors.points.account import PointAccount, account_of
+from penstock.connectors.points.point_target import ConnectionPoint
 from penstock.connectors.targets.kept_results import KeptBatch, KeptResults, Results
 from penstock.errors import QueryError, WorldError
 from penstock.plan.keep_rejects import errors_output, late_output
@@ -146,6 +148,11 @@ class Result:
     def outputs(self) -> list[str]:
         """The names of the outputs whose tuples are kept."""
         return [o.name for o in self._job.plan.network.outputs if isinstance(o.target, Results) and "!" not in o.name]
+
+    def points(self) -> list[PointAccount]:
+        """The connection points of the network: where they are, and what they hold now."""
+        found = [(o.name, self._job.target(o)) for o in self._job.plan.network.outputs]
+        return [account_of(name, target) for name, target in found if isinstance(target, ConnectionPoint)]
 
     def _kept(self, output: str) -> KeptResults:
         target = self._output(output).target

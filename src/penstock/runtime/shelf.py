@@ -69,7 +69,7 @@ class Shelf:
             job.check_claim()
             for output in plan.network.outputs:
                 if job.is_new("output", output.name):
-                    output.target.check(output.name, written_schema(output), job.scratch(output.name))
+                    job.target(output).check(output.name, written_schema(output), job.scratch(output.name))
             self.versions.put(version, plan)
             self._jobs[version.number] = job
             return job

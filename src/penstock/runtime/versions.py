@@ -15,11 +15,13 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import pickle
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Final
 
 from penstock.algebra.box import Box, Output, Port, Stateful
+from penstock.algebra.hidden import SEQ
 from penstock.algebra.source import Source
 from penstock.connectors.targets.kept_results import Results
 from penstock.errors import QueryError, WorldError
@@ -34,6 +36,7 @@ BOX: Final = "box"
 OUTPUT: Final = "output"
 _SUFFIX: Final = ".json"
 _PLAN: Final = ".plan"
+_ARRIVAL_ORDER: Final = re.compile(rf"{SEQ}(, )?")
 
 Dumps = Callable[[Plan], bytes]
 """How a plan is pickled, with the functions that it refers to."""
@@ -98,7 +101,7 @@ def first_version(plan: Plan) -> Version:
 def next_version(before: Version, plan: Plan, discard: Iterable[str] = ()) -> Version:
     """The version that follows; refused if something would be lost that `discard` does not name."""
     parts, number, named = _parts(plan), before.number + 1, set(discard)
-    changed = [key for key, part in parts.items() if key in before.parts and before.parts[key].text != part.text]
+    changed = [key for key, part in parts.items() if key in before.parts and _differs(before.parts[key], part)]
     lost = [key for key in changed if before.parts[key].holds]
     _check_named(named, lost, {**before.parts, **parts})
     refused = [key for key in lost if _name(key) not in named]
@@ -123,6 +126,12 @@ def next_version(before: Version, plan: Plan, discard: Iterable[str] = ()) -> Ve
         changed,
         lost,
     )
+
+
+def _differs(before: Part, after: Part) -> bool:
+    """Whether a part is another one. Tuples get their arrival order when they leave a box: whether somebody reads it
+    changes nothing of what the box holds."""
+    return _ARRIVAL_ORDER.sub("", before.text) != _ARRIVAL_ORDER.sub("", after.text)
 
 
 def _check_named(named: set[str], lost: Sequence[str], parts: Mapping[str, Part]) -> None:

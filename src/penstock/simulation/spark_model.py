@@ -85,6 +85,7 @@ class SparkModel:
 
     def close(self) -> None:
         self._planner.close()
+        self._outlet.close()
         self._job.release()
 
     def _write(self, log: str, batch: int, text: str) -> None:

@@ -87,7 +87,7 @@ class Run:
             job.release()
             raise
         over = threading.Event()
-        threading.Thread(target=_release_at_end, args=(self._query, job, over), daemon=True).start()
+        threading.Thread(target=_release_at_end, args=(self._query, self._outlet, job, over), daemon=True).start()
         threading.Thread(target=_listen, args=(weakref.ref(self), over), daemon=True).start()
 
     @property
@@ -107,7 +107,7 @@ class Run:
         """Stop cleanly: a batch that is under way is finished or done again after a restart."""
         with self._explained():
             self._query.stop()
-        self._job.release()
+        self._release()
         self._raise_failure()
         return self.result
 
@@ -118,7 +118,7 @@ class Run:
                 self._query.awaitTermination(None if seconds is None else max(1, round(seconds)))
             over = not self._query.isActive
             if over:
-                self._job.release()
+                self._release()
             self._raise_failure()
             return over
 
@@ -240,6 +240,10 @@ class Run:
             self._tickets[version] = self._ticket.add(self._jobs.at(version))
         return self._tickets[version]
 
+    def _release(self) -> None:
+        self._outlet.close()
+        self._job.release()
+
     def _raise_failure(self) -> None:
         with self._explained():
             failure = self._query.exception()
@@ -253,12 +257,13 @@ class Run:
         return explained(self._job.plan.network.name, self._job.checkpoint.path, self._ticket)
 
 
-def _release_at_end(query: StreamingQuery, job: Job, over: threading.Event) -> None:
+def _release_at_end(query: StreamingQuery, outlet: Outlet, job: Job, over: threading.Event) -> None:
     """Give the checkpoint free when the query has ended, whoever waits for it or does not."""
     # The JVM may be gone, with all that it ran; a query that failed says so to those who wait for it.
     with contextlib.suppress(Exception):
         query.awaitTermination()
     over.set()
+    outlet.close()
     job.release()
 
 

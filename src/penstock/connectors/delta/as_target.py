@@ -10,25 +10,22 @@ committed transaction lists is never overwritten with others.
 
 from __future__ import annotations
 
-import datetime as dt
 import functools
-import hashlib
-import json
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import deltalake
 import pyarrow as pa
-import pyarrow.parquet as pq
 from deltalake.exceptions import CommitFailedError, DeltaError
 from deltalake.transaction import AddAction
 
 from penstock.algebra.ticks import Duration
 from penstock.connectors.delta.commit_marks import KEY, CommitMarks, passes
+from penstock.connectors.delta.data_files import write_data_file
 from penstock.connectors.delta.types import as_stored, delta_schema
-from penstock.connectors.delta.upkeep import COMPACT_EVERY, merge_small_files, partition_text
+from penstock.connectors.delta.upkeep import COMPACT_EVERY, merge_small_files, partition_text, sync_log
 from penstock.connectors.targets.target import (
     SILENT,
     Mode,
@@ -50,11 +47,7 @@ if TYPE_CHECKING:
 
 _ATTEMPTS: Final = 5
 """Tries of a transaction that others' changes of the table defeat (their appends do not: Delta settles those)."""
-_INDEXED: Final = 32
-"""Columns with statistics, as Delta's own default."""
-_LONGEST_BOUND: Final = 64
-"""Longer strings are no bounds worth a place in the log."""
-_SHORT_LOG: Final = deltalake.PostCommitHookProperties(create_checkpoint=True, cleanup_expired_logs=True)
+SHORT_LOG: Final = deltalake.PostCommitHookProperties(create_checkpoint=True, cleanup_expired_logs=True)
 """Delta cuts its log short by itself: a checkpoint every 100 transactions, and entries leave after a month."""
 _FAILURES: Final = (DeltaError, OSError, ValueError)
 _DEMANDING: Final = (
@@ -103,14 +96,7 @@ class DeltaTarget(Target):
 
     def _write(self, rows: pa.Table, begin: str, scratch: Folder) -> tuple[str, int, str]:
         """Put a data file into the table's folder: its name, its size, and what the log says about it."""
-        content, stats = _encode(rows)
-        name = f"{begin}-{hashlib.blake2b(content, digest_size=8).hexdigest()}.zstd.parquet"
-        folder = self.folder.as_lasting_as(scratch)
-        if not folder.exists(name) or folder.size(name) != content.size:
-            folder.write(name, content)
-        elif folder.lasting:
-            folder.sync(name)  # whoever wrote it may have been ended before it was safe
-        return name, content.size, stats
+        return write_data_file(self.folder.as_lasting_as(scratch), begin, rows, self._told)
 
     def shows(self, receipts: Sequence[Receipt], progress: OutputProgress) -> bool:
         return bool(receipts) or passes(progress, self.punctuation)
@@ -144,7 +130,7 @@ class DeltaTarget(Target):
                         table.schema(),
                         list(self.partition_by),
                         commit_properties=transaction,
-                        post_commithook_properties=_SHORT_LOG,
+                        post_commithook_properties=SHORT_LOG,
                     )
                     table.update_incremental()
                     self._keep_short(table, batch, scratch)
@@ -179,14 +165,22 @@ class DeltaTarget(Target):
 
     def _make_last(self, table: deltalake.DeltaTable, before: int, scratch: Folder) -> None:
         """Bring the log behind a version to the disk, to the batch and beyond: Delta itself leaves that to chance."""
-        local = self.folder.local()
-        if scratch.lasting and local is not None:
-            for version in range(before, table.version() + 1):
-                Folder(f"{local}/_delta_log").sync(f"{version:020d}.json")
+        if scratch.lasting:
+            sync_log(self.folder, before, table.version())
 
     @property
     def outside(self) -> bool:
         return True
+
+    @property
+    def _properties(self) -> dict[str, str | None]:
+        """The properties of a table that is made."""
+        return {}
+
+    @property
+    def _told(self) -> Sequence[str]:
+        """The columns whose bounds the log must tell, however many there are before them."""
+        return ()
 
     def describe(self) -> str:
         by = f", partitioned by {', '.join(self.partition_by)}" if self.partition_by else ""
@@ -206,7 +200,11 @@ class DeltaTarget(Target):
         try:
             if not deltalake.DeltaTable.is_deltatable(self.folder.path):
                 deltalake.DeltaTable.create(
-                    self.folder.path, stored, mode="ignore", partition_by=list(self.partition_by)
+                    self.folder.path,
+                    stored,
+                    mode="ignore",
+                    partition_by=list(self.partition_by),
+                    configuration=self._properties,
                 )
             _open.cache_clear()
             return _open(self.folder.path)
@@ -268,43 +266,6 @@ def _partitions(table: pa.Table, by: Sequence[str]) -> Iterator[tuple[tuple[tupl
     for values, count in zip(texts, groups["count_all"].to_pylist(), strict=True):
         yield tuple(zip(by, values, strict=True)), data.slice(start, count)
         start += count
-
-
-def _encode(table: pa.Table) -> tuple[pa.Buffer, str]:
-    """A Parquet file, and what the log says about it."""
-    sink = pa.BufferOutputStream()
-    with pq.ParquetWriter(sink, table.schema, compression="zstd", store_schema=False) as file:
-        file.write_table(table)
-    content = sink.getvalue()
-    metadata = pq.read_metadata(pa.BufferReader(content))
-    stats: dict[str, Any] = {"numRecords": table.num_rows, "minValues": {}, "maxValues": {}, "nullCount": {}}
-    # A dot in a name could be taken for the path into a struct.
-    flat = [field.name for field in table.schema if not pa.types.is_nested(field.type) and "." not in field.name]
-    position = {metadata.schema.column(at).path: at for at in range(metadata.num_columns)}
-    row_groups = [metadata.row_group(at) for at in range(metadata.num_row_groups)]
-    for name in flat[:_INDEXED]:
-        stats["nullCount"][name] = table[name].null_count
-        found = [group.column(position[name]).statistics for group in row_groups]
-        if all(one is not None and (one.has_min_max or one.num_values == 0) for one in found):
-            bounds = [bound for one in found if one.has_min_max for bound in (one.min, one.max)]
-            least, most = (_bound(min(bounds)), _bound(max(bounds))) if bounds else (None, None)
-            if least is not None and most is not None:
-                stats["minValues"][name], stats["maxValues"][name] = least, most
-    return content, json.dumps(stats, ensure_ascii=False)
-
-
-def _bound(value: Any) -> int | str | None:
-    """A bound as the log writes it; None for types whose bounds readers could take amiss (floats: NaN has no place)."""
-    if isinstance(value, bool | float | bytes):
-        return None
-    if isinstance(value, int):
-        return value
-    if isinstance(value, str):
-        return value if len(value) <= _LONGEST_BOUND else None
-    if isinstance(value, dt.datetime):
-        text = value.replace(tzinfo=None).isoformat(timespec="microseconds")
-        return f"{text}Z" if value.tzinfo else text
-    return value.isoformat() if isinstance(value, dt.date) else None
 
 
 def _reason(failure: Exception) -> str:

@@ -14,7 +14,7 @@ from penstock.connectors.delta.as_input import Changes, DeltaInput
 from penstock.connectors.delta.as_target import DeltaTarget
 from penstock.connectors.delta.input_feed import DeltaFeed
 from penstock.connectors.delta.upkeep import COMPACT_EVERY
-from penstock.connectors.delta.where_to_start import BEGINNING_WORD, Since, time_of
+from penstock.connectors.delta.where_to_start import BEGINNING_WORD, Since, check_since
 from penstock.connectors.targets.target import Mode, check_mode
 from penstock.errors import QueryError
 from penstock.storage.folder import Folder
@@ -84,12 +84,7 @@ def delta(
         raise QueryError("a table is compacted every so many transactions, or never (0)", found=f"compact={compact}")
     if changes not in ("error", "skip", "append"):
         raise QueryError(f"unknown changes={changes!r}", expected="'error', 'skip' or 'append'")
-    if isinstance(since, bool) or not isinstance(since, str | int | dt.datetime):
-        raise QueryError(f"since={since!r} is no place to start", expected=f"{BEGINNING_WORD!r}, a version, or a time")
-    if isinstance(since, int) and since < 0:
-        raise QueryError("versions are counted from 0", found=f"since={since}")
-    if not isinstance(since, int) and since != BEGINNING_WORD:
-        time_of(since)
+    check_since(since)
     _check_step(punctuation)
     columns = (partition_by,) if isinstance(partition_by, str) else tuple(partition_by)
     return Delta(

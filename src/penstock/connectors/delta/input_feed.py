@@ -63,14 +63,20 @@ class DeltaFeed(Feed):
         if "start" not in told:
             versions = self._log.versions()
             if versions:
-                start = find_start(self._log, self._connector.since)
+                start = self._find_start()
             elif self._connector.follow and self._connector.since in (BEGINNING_WORD, 0):
                 start = Start(0)
             else:
                 raise no_table(self._connector.folder)
-            told = {"start": start.to_json(), "until": None if self._connector.follow else versions[-1]}
+            newest = versions[-1] if versions else 0
+            if start.files is not None:
+                newest = max(newest, start.version)  # what the table holds may be that of a version just come
+            told = {"start": start.to_json(), "until": None if self._connector.follow else newest}
             self._journal.append([told])
         return Start.from_json(told["start"]), told["until"], told.get("table")
+
+    def _find_start(self) -> Start:
+        return find_start(self._log, self._connector.since)
 
     def _is_there(self) -> bool:
         """Whether the table is there, looked at once it is."""
@@ -89,7 +95,8 @@ class DeltaFeed(Feed):
         return True
 
     def start(self) -> Position:
-        said = self._start.said if self._listens else NOTHING_SAID
+        # What is said of all that a table holds is stated behind it.
+        said = self._start.said if self._listens and self._start.files is None else NOTHING_SAID
         return TablePlace(self._start.version, said=said, changes=self._connector.changes).to_json()
 
     def advance(self, position: Position, limit: Limit) -> Advance:
@@ -204,7 +211,7 @@ class DeltaFeed(Feed):
     def _readable(self, version: int, changes: str) -> Commit | None:
         """What a version brings, as far as it can be read and is asked for; None if it is not there."""
         if self._start.files is not None and version == self._start.version:
-            commit = Commit(version, self._start.files)
+            commit = Commit(version, self._start.files, standing=self._start.said)
         else:
             found = self._log.commit(version)
             if found is None:
@@ -256,9 +263,13 @@ class DeltaFeed(Feed):
             "since='beginning' reads all that the table holds",
         )
 
+    def _marks_at(self, place: TablePlace) -> Mapping[str, int]:
+        """The low-water marks of the table at a place."""
+        return place.marks()
+
     def _stronger(self, first: TablePlace, last: TablePlace) -> tuple[tuple[str, int], ...]:
         """What the writers have said between two places, in ticks of the input's types."""
-        before, after = first.marks(), last.marks()
+        before, after = self._marks_at(first), self._marks_at(last)
         kinds = self._shape.schema if self._shape is not None else self._schema
         found = []
         for name, tick in after.items():

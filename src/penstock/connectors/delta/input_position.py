@@ -84,5 +84,9 @@ class TablePlace:
 
     def after(self, commit: Commit, *, listens: bool) -> TablePlace:
         """The place behind a version, for one who listens to what writers say or does not."""
-        said = self.said.heard(commit.said) if listens and commit.said is not None else self.said
+        said = self.said
+        if listens and commit.standing is not None:
+            said = commit.standing
+        elif listens and commit.said is not None:
+            said = said.heard(commit.said)
         return TablePlace(self.version + 1, said=said, changes=self.changes)

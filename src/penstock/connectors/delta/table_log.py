@@ -18,13 +18,15 @@ import deltalake
 import pyarrow as pa
 from deltalake.exceptions import DeltaError, TableNotFoundError
 
-from penstock.connectors.delta.commit_marks import KEY, CommitMarks
+from penstock.connectors.delta.commit_marks import KEY, CommitMarks, Standing
 from penstock.connectors.delta.upkeep import partition_text
 from penstock.errors import WorldError
 from penstock.storage.folder import Folder
 
 _COMMIT: Final = re.compile(r"(\d{20})\.json")
 _CHECKPOINT: Final = re.compile(r"(\d{20})\.checkpoint\.(.+\.)?(parquet|json)")
+RETENTION: Final = "penstock.retention"
+"""In the metadata of a commit: it only lets old rows go, which takes nothing from who has read them."""
 _KEPT: Final = 256
 """Commits that are kept in memory: a train is planned and cut from the same ones."""
 
@@ -42,14 +44,23 @@ class AddedFile:
     """The values of the columns that are not in the file, as texts."""
     pruned: bool = False
     """Whether a deletion vector takes rows of it away."""
+    batches: tuple[int, int] | None = None
+    """The first and the last batch that its rows are of, if it is of a connection point."""
+    least: tuple[tuple[str, int], ...] = ()
+    """The smallest ticks of progressing attributes, where they are known."""
 
     def to_json(self) -> list[Any]:
-        return [self.path, self.size, self.rows, [list(pair) for pair in self.partition], self.pruned]
+        found = [self.path, self.size, self.rows, [list(pair) for pair in self.partition], self.pruned]
+        return found if self.batches is None else [*found, list(self.batches), [list(pair) for pair in self.least]]
 
     @staticmethod
     def from_json(document: list[Any]) -> AddedFile:
-        path, size, rows, partition, pruned = document
-        return AddedFile(path, size, rows, tuple((name, value) for name, value in partition), pruned)
+        path, size, rows, partition, pruned, *point = document
+        values = tuple((name, value) for name, value in partition)
+        if not point:
+            return AddedFile(path, size, rows, values, pruned)
+        (first, last), least = point
+        return AddedFile(path, size, rows, values, pruned, (first, last), tuple((name, tick) for name, tick in least))
 
 
 @dataclass(frozen=True)
@@ -76,6 +87,8 @@ class Commit:
     shape: TableShape | None = None
     """Where the commit says what the table looks like from now on."""
     said: CommitMarks | None = None
+    standing: Standing | None = None
+    """Where it stands for all commits up to it: what all writers had said."""
     time: int = 0
     """When it was made, in microseconds since the epoch."""
 
@@ -202,11 +215,11 @@ def _commit(version: int, actions: list[dict[str, Any]], place: str, written: in
         version,
         # Files that only hold in another form what was there, as after a merge of small ones, bring nothing new.
         tuple(_added(one) for one in added if one.get("dataChange", True)),
-        sum(bool(one.get("dataChange", True)) for one in changing),
+        0 if RETENTION in info else sum(bool(one.get("dataChange", True)) for one in changing),
         str(info.get("operation", "")),
         _shape(actions),
         CommitMarks.from_text(info[KEY], place) if KEY in info else None,
-        stamp * 1000 if isinstance(stamp, int) else written,
+        time=stamp * 1000 if isinstance(stamp, int) else written,
     )
 
 

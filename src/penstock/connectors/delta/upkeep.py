@@ -51,6 +51,14 @@ def merge_small_files(table: deltalake.DeltaTable, folder: Folder, token: str, w
     return sum(isinstance(action, RemoveAction) for action in actions)
 
 
+def sync_log(folder: Folder, first: int, last: int) -> None:
+    """Bring the commits of some versions to the disk, where that is ours to do."""
+    local = folder.local()
+    if local is not None:
+        for version in range(first, last + 1):
+            Folder(f"{local}/_delta_log").sync(f"{version:020d}.json")
+
+
 _Partition = tuple[tuple[str, str | None], ...]
 
 

@@ -76,6 +76,16 @@ def standing_before(log: TableLog, version: int) -> Standing:
     return said
 
 
+def check_since(since: Since) -> None:
+    """Refuse what is no place to start."""
+    if isinstance(since, bool) or not isinstance(since, str | int | dt.datetime):
+        raise QueryError(f"since={since!r} is no place to start", expected=f"{BEGINNING_WORD!r}, a version, or a time")
+    if isinstance(since, int) and since < 0:
+        raise QueryError("versions are counted from 0", found=f"since={since}")
+    if not isinstance(since, int) and since != BEGINNING_WORD:
+        time_of(since)
+
+
 def time_of(since: str | dt.datetime) -> int:
     """A time in microseconds since the epoch.
 

@@ -20,6 +20,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
+from penstock.algebra.hidden import ARRIVED
 from penstock.algebra.marks import UNKNOWN, Marks
 from penstock.connectors.targets.target import (
     SILENT,
@@ -115,6 +116,10 @@ class Results(Target):
     itself, and the newest `KEEP_BYTES` of one that does not."""
 
     keep: int | None = None
+
+    @property
+    def hidden(self) -> tuple[str, ...]:
+        return (ARRIVED,)
 
     @property
     def outside(self) -> bool:

@@ -18,7 +18,7 @@ from __future__ import annotations
 import base64
 import uuid
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final, Literal, Protocol
 
@@ -92,6 +92,8 @@ class OutputProgress:
     before: Mapping[str, int] = field(default_factory=dict)
     after: Mapping[str, int] = field(default_factory=dict)
     schema: pa.Schema = field(default_factory=lambda: pa.schema([]))
+    now: int = 0
+    """The clock reading of the batch, in microseconds since the epoch."""
 
     @property
     def ended(self) -> bool:
@@ -116,6 +118,15 @@ class Target(Protocol):
     def outside(self) -> bool:
         """Whether what is committed there lives apart from the checkpoint, so that a replay must be the same batch."""
 
+    @property
+    def hidden(self) -> tuple[str, ...]:
+        """The hidden columns that are written with the tuples, behind those that queries see."""
+        return ()
+
+    def placed(self, inside: Folder) -> Target:
+        """The target, for a run that has a folder for it in its checkpoint; itself, unless it lies there."""
+        return self
+
     @abstractmethod
     def check(self, name: str, schema: pa.Schema, scratch: Folder) -> None:
         """On the driver, whenever the run starts: enrol the output `name` in `scratch`, and refuse a place that
@@ -135,6 +146,11 @@ class Target(Protocol):
     ) -> None:
         """On the driver, in batch order: make the parts of a batch visible, and its punctuation, where the place has
         room for that. A repeated call does nothing."""
+
+    def upkeep(self, batch: int, scratch: Folder, progress: OutputProgress) -> Callable[[], None] | None:
+        """On the driver, once a batch is done: work at the place that may be done beside the run, if there is any. It
+        changes no tuple that readers shall see, may be left out, and may be cut short anywhere."""
+        return None
 
     @abstractmethod
     def last_committed(self, scratch: Folder) -> int:

@@ -1,0 +1,224 @@
+"""A connection point as an input: the stream that has passed there, once more.
+
+```
+ driver:  all that the table holds now: files by batches ──> then commit by commit, each a batch or more ──> splits
+ worker:  the files of a split together ──> rows by (batch, place in the order of arrival) ──> chunks
+```
+
+The tuples come in the order in which they arrived, with the QoS timestamps that they had, however many files a batch
+was written to and whatever these have been merged to since. Between stored batches the input states what is known to
+be true of the rest: at least what the stream itself had stated there.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Final
+
+import deltalake
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.connectors.connector import Chunk, Journal
+from penstock.connectors.delta.as_input import DeltaInput
+from penstock.connectors.delta.input_feed import DeltaFeed
+from penstock.connectors.delta.input_position import ALL_GROUPS, DeltaSplit, TablePlace
+from penstock.connectors.delta.table_log import AddedFile, Commit, opening
+from penstock.connectors.delta.where_to_start import BEGINNING_WORD, Since, Start, check_since, standing_before
+from penstock.connectors.files.formats.format import Cut
+from penstock.connectors.points.stored_files import (
+    ARRIVAL_COLUMN,
+    ARRIVED_COLUMN,
+    BATCH_COLUMN,
+    OWN_COLUMNS,
+    OWN_FIELDS,
+    by_batches,
+    stored_files,
+)
+from penstock.errors import WorldError
+from penstock.storage.folder import Folder
+
+_CHUNK_ROWS: Final = 1 << 17
+
+
+@dataclass(frozen=True)
+class Unit(AddedFile):
+    """Files that are read together: between any two units lies the end of a batch."""
+
+    files: tuple[AddedFile, ...] = ()
+
+    @staticmethod
+    def of(files: Sequence[AddedFile]) -> Unit:
+        rows = sum(file.rows or 0 for file in files)
+        known = [dict(file.least) for file in files]
+        names = [name for name in known[0] if all(name in each for each in known)]
+        least = tuple((name, min(each[name] for each in known)) for name in names)
+        return Unit(files[0].path, sum(file.size for file in files), rows, least=least, files=tuple(files))
+
+
+@dataclass(frozen=True)
+class PointSplit(DeltaSplit):
+    """Rows of a unit, from one place in the order of arrival to another; `path` is that of its first file."""
+
+    files: tuple[tuple[str, int], ...] = ()
+    """Paths and sizes."""
+
+
+@dataclass(frozen=True)
+class PointInput(DeltaInput):
+    """A connection point as an input."""
+
+    @property
+    def brings_arrival(self) -> bool:
+        return True
+
+    def schema(self) -> pa.Schema | None:
+        found = super().schema()
+        if found is None:
+            return None
+        missing = [name for name in OWN_COLUMNS if name not in found.names]
+        if missing:
+            raise WorldError(
+                f"the Delta table {self.folder.path} is no connection point",
+                expected=f"a table with the columns {', '.join(OWN_COLUMNS)}",
+                found=", ".join(found.names),
+                hint="read it with pk.delta(...)",
+            )
+        return pa.schema([field for field in found if field.name not in OWN_COLUMNS])
+
+    def describe(self) -> str:
+        return super().describe().replace("the Delta table", "the connection point", 1)
+
+    def open(self, schema: pa.Schema, journal: Journal) -> PointFeed:
+        return PointFeed(self, schema, journal)
+
+    def _read(self, split: DeltaSplit, schema: pa.Schema, columns: Sequence[str]) -> Iterator[Chunk]:
+        assert isinstance(split, PointSplit)
+        whole = split.first == 0 and split.last is None
+        # The next train goes on in the same unit: what is left of it need not be read and sorted once more.
+        read = _in_order if whole else _in_order_again
+        rows = read(self, replace(split, seq=0, rows=0, first=0, last=None), schema, tuple(columns))
+        if split.first == 0:
+            yield from rows.rejects
+        begin = int(np.searchsorted(rows.places, split.first))
+        end = len(rows.places) if split.last is None else int(np.searchsorted(rows.places, split.last))
+        for first in range(begin, end, _CHUNK_ROWS):
+            some = rows.table.slice(first, min(_CHUNK_ROWS, end - first)).combine_chunks()
+            yield Chunk(
+                some.select(list(columns)).to_batches()[0],
+                arrived=some.column(ARRIVED_COLUMN).combine_chunks(),
+                places=pa.array(rows.places[first : first + some.num_rows] - first),
+            )
+
+    def files_of(self, split: PointSplit, schema: pa.Schema, columns: Sequence[str]) -> Iterator[Chunk]:
+        """The rows of a unit as its files hold them, with the columns of the point."""
+        shape, wanted = pa.schema([*schema, *OWN_FIELDS]), [*columns, *OWN_COLUMNS]
+        for path, size in split.files:
+            one = DeltaSplit(split.shard, split.seq, split.rows, split.version, path, size)
+            yield from super()._read(one, shape, wanted)
+
+
+@dataclass(frozen=True)
+class _Sorted:
+    """The rows of a unit in order of arrival."""
+
+    table: pa.Table
+    places: np.ndarray
+    """For every row, the first that arrived together with it."""
+    rejects: tuple[Chunk, ...]
+    """What could not be decoded."""
+
+
+def _in_order(point: PointInput, unit: PointSplit, schema: pa.Schema, columns: tuple[str, ...]) -> _Sorted:
+    chunks = list(point.files_of(unit, schema, columns))
+    broken = [chunk for chunk in chunks if chunk.rejects is not None and chunk.rejects.num_rows]
+    rows = pa.Table.from_batches([chunk.tuples for chunk in chunks])
+    rows = rows.take(pc.sort_indices(rows, [(BATCH_COLUMN, "ascending"), (ARRIVAL_COLUMN, "ascending")]))
+    return _Sorted(
+        rows,
+        _places(rows.column(BATCH_COLUMN).to_numpy(), rows.column(ARRIVAL_COLUMN).to_numpy()),
+        tuple(replace(chunk, tuples=chunk.tuples.slice(0, 0).select(list(columns))) for chunk in broken),
+    )
+
+
+_in_order_again = functools.lru_cache(maxsize=1)(_in_order)
+
+
+def _places(batches: np.ndarray, arrivals: np.ndarray) -> np.ndarray:
+    """For sorted rows, the number of the first that arrived together with each.
+
+    >>> _places(np.array([0, 0, 0, 1]), np.array([5, 5, 7, 7])).tolist()
+    [0, 0, 2, 3]
+    """
+    if not len(batches):
+        return np.zeros(0, np.int64)
+    fresh = np.concatenate(([True], (np.diff(batches) != 0) | (np.diff(arrivals) != 0)))
+    return np.maximum.accumulate(np.where(fresh, np.arange(len(batches)), 0))
+
+
+class PointFeed(DeltaFeed):
+    """What a connection point holds when it is first read, and then its commits."""
+
+    def _find_start(self) -> Start:
+        if self._connector.since != BEGINNING_WORD:
+            return super()._find_start()
+        with opening(self._connector.folder):
+            table = deltalake.DeltaTable(self._connector.folder.path)
+        said = standing_before(self._log, table.version() + 1)
+        files = [
+            AddedFile(file.path, file.size, file.rows, (), False, (file.first, file.last), tuple(file.least.items()))
+            for file in stored_files(table, said.marks())
+        ]
+        return Start(table.version(), tuple(files), said)
+
+    @cached_property
+    def _held(self) -> tuple[AddedFile, ...]:
+        """All that the table held at the start, in units."""
+        groups = by_batches(self._start.files or (), lambda file: file.batches or (0, 0))
+        return tuple(Unit.of(group) for group in groups)
+
+    @cached_property
+    def _behind(self) -> Sequence[Mapping[str, int]]:
+        """For every unit that was held at the start, the marks that hold for it and for all that follows."""
+        found = [self._start.said.marks()]
+        for unit in reversed(self._held):
+            least = dict(unit.least)
+            found.append({name: min(tick, least[name]) for name, tick in found[-1].items() if name in least})
+        return found[:0:-1]
+
+    def _marks_at(self, place: TablePlace) -> Mapping[str, int]:
+        if self._start.files is None or place.version > self._start.version or place.file >= len(self._behind):
+            return super()._marks_at(place)
+        return self._behind[place.file] if self._listens else {}
+
+    def _readable(self, version: int, changes: str) -> Commit | None:
+        commit = super()._readable(version, changes)
+        if commit is None or not commit.added:
+            return commit
+        held = self._start.files is not None and version == self._start.version
+        return replace(commit, added=self._held if held else (Unit.of(commit.added),))
+
+    def _cuts_of(self, version: int, file: AddedFile) -> Sequence[Cut]:
+        return (Cut(0, ALL_GROUPS, file.rows or 0, file.size, counted=True),)
+
+    def _split(self, version: int, file: AddedFile, number: int, rows: int) -> DeltaSplit:
+        assert isinstance(file, Unit)
+        files = tuple((one.path, one.size) for one in file.files)
+        return PointSplit(
+            self._connector.shards()[0], number, rows, version, file.path, file.files[0].size, files=files
+        )
+
+
+def connection_point(path: str, *, since: Since = BEGINNING_WORD, follow: bool = False) -> PointInput:
+    """A connection point as an input: the stream that has passed there, with its punctuation and QoS timestamps.
+
+    `path` is the place of the point: where it was declared to be, or `<checkpoint>/points/<name>`. It is read
+    `since="beginning"` of what it holds, or as of a version or a time of its table. Without `follow=True` the input
+    ends with what the point holds when the run starts.
+    """
+    check_since(since)
+    return PointInput(Folder(str(path)), since=since, follow=follow)

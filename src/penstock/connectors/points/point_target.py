@@ -1,0 +1,187 @@
+"""A connection point (aurora.md 2.1, 4.2): an arc that remembers what has passed, in a Delta table.
+
+It is an output of the network, so a batch is in it exactly once. Files hold the tuples of a batch in order of arrival,
+with their QoS timestamps; commits carry the punctuation. Now and then, beside the run, old files leave and small ones
+are merged: readers that follow the table see nothing of it.
+
+```
+ outlet:  commit of a batch ──> the table's log          every EVERY batches, in another thread:
+                                   ^                      old files leave ─> small ones are merged ─> what nobody
+                                   └───────────────────── can ask for any more is deleted
+```
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+import deltalake
+import pyarrow as pa
+import pyarrow.parquet as pq
+from deltalake.exceptions import CommitFailedError
+from deltalake.transaction import AddAction, RemoveAction
+
+from penstock.algebra.hidden import ARRIVED, SEQ, in_order
+from penstock.algebra.ticks import BEGINNING, duration_ticks
+from penstock.connectors.delta.as_target import SHORT_LOG, DeltaTarget
+from penstock.connectors.delta.commit_marks import convert_tick
+from penstock.connectors.delta.data_files import write_data_file
+from penstock.connectors.delta.table_log import RETENTION
+from penstock.connectors.delta.types import delta_type
+from penstock.connectors.delta.upkeep import sync_log
+from penstock.connectors.points.clustering import GROUP_ROWS, clustered, runs_to_merge
+from penstock.connectors.points.keeping import EVERYTHING, Keep
+from penstock.connectors.points.retention import Horizon, leaving, time_horizon
+from penstock.connectors.points.stored_files import (
+    ARRIVAL_COLUMN,
+    ARRIVED_COLUMN,
+    BATCH_COLUMN,
+    OWN_COLUMNS,
+    OWN_FIELDS,
+    StoredFile,
+    stored_files,
+)
+from penstock.connectors.targets.target import Mode, OutputProgress, Receipt, writer
+from penstock.progress.idle import span_ns
+from penstock.storage.folder import Folder
+
+EVERY: Final = 32
+"""Batches between two looks at what can leave and what can be merged."""
+GRACE: Final = "1 day"
+"""How long files stay that have left, or were merged: readers that are no further behind find them."""
+_HOUR_NS: Final = 3600 * 10**9
+_TRIES: Final = 20
+"""How often a run may commit a batch just before the upkeep of its point would commit something."""
+
+
+@dataclass(frozen=True)
+class ConnectionPoint(DeltaTarget):
+    """A Delta table that holds what has passed along an arc."""
+
+    mode: Mode = "new"
+    """Batches of another run would have the numbers of this one's."""
+    compact: int = 0
+    """Files are not merged while a batch waits."""
+    keep: Keep = EVERYTHING
+    key: tuple[str, ...] = ()
+    on: str | None = None
+    """The attribute by which time is kept, if the stream makes progress."""
+    grace: str = GRACE
+    beside: bool = False
+    """Whether it lies in the checkpoint; then the folder is known when the run is."""
+    every: int = EVERY
+
+    @property
+    def hidden(self) -> tuple[str, ...]:
+        return SEQ, ARRIVED
+
+    def placed(self, inside: Folder) -> ConnectionPoint:
+        return replace(self, folder=Folder(inside.path)) if self.beside else self
+
+    def check(self, name: str, schema: pa.Schema, scratch: Folder) -> None:
+        super().check(name, pa.schema([f for f in schema if f.name not in self.hidden] + [*OWN_FIELDS]), scratch)
+
+    def stage(self, batch: int, part: int, table: pa.Table, scratch: Folder) -> Receipt | None:
+        rows = in_order(table)
+        names = {SEQ: ARRIVAL_COLUMN, ARRIVED: ARRIVED_COLUMN}
+        rows = rows.rename_columns([names.get(name, name) for name in rows.column_names])
+        rows = rows.append_column(BATCH_COLUMN, pa.repeat(pa.scalar(batch, pa.int64()), rows.num_rows))
+        return super().stage(batch, part, rows, scratch)
+
+    def upkeep(self, batch: int, scratch: Folder, progress: OutputProgress) -> Callable[[], None] | None:
+        if (batch + 1) % self.every:
+            return None
+        horizon = self._horizon(progress)
+        return lambda: self.tend(batch, scratch, horizon)
+
+    def tend(self, batch: int, scratch: Folder, horizon: Horizon) -> None:
+        """Let old files go, merge small ones, and delete what nobody can ask for any more. It may be done again, and
+        be cut short anywhere: what was written and is not in the log is deleted with the rest."""
+        table = deltalake.DeltaTable(self.folder.path)
+        before = table.version()
+        now = time.time_ns() // 1_000_000  # the log's record of when files left; nothing is computed from it
+        gone = leaving(stored_files(table, [self.on] if self.on is not None else []), horizon)
+        alone = not gone or self._replace(table, gone, None, scratch, now)
+        while alone and (runs := runs_to_merge(stored_files(table))):
+            alone = self._replace(table, runs[0], self._merged(runs[0], batch, scratch, now), scratch, now)
+        # Also files that no version lists: of a batch that was begun anew, or of a merge that was cut short.
+        table.vacuum(dry_run=False, full=True)
+        if scratch.lasting:
+            table.update_incremental()
+            sync_log(self.folder, before, table.version())
+
+    def _merged(self, run: Sequence[StoredFile], batch: int, scratch: Folder, now: int) -> AddAction:
+        tables = [pq.read_table(pa.BufferReader(self.folder.read(file.path))) for file in run]
+        rows = clustered(pa.concat_tables(tables), self.key, self.on)
+        begin = f"part-{batch:08d}-merged-{writer(scratch).token}"
+        folder = self.folder.as_lasting_as(scratch)
+        name, size, stats = write_data_file(folder, begin, rows, self._told, GROUP_ROWS)
+        return AddAction(name, size, {}, now, False, stats)
+
+    def _replace(
+        self,
+        table: deltalake.DeltaTable,
+        files: Sequence[StoredFile],
+        merged: AddAction | None,
+        scratch: Folder,
+        now: int,
+    ) -> bool:
+        """Put a merged file in the place of others, or let them go; False if somebody else has taken some of them.
+
+        Delta settles appends that come in between, but does not notice two who remove the same file. So each try
+        looks at the newest version, and fails if another comes first.
+        """
+        lets_go = merged is None
+        actions = [RemoveAction(file.path, lets_go, now, file.size, {}) for file in files]
+        told = deltalake.CommitProperties(
+            custom_metadata={RETENTION: "true"} if lets_go else None, max_commit_retries=0
+        )
+        for _ in range(_TRIES):
+            version = table.version()
+            if {file.path for file in files} - {file.path for file in stored_files(table)}:
+                return False
+            try:
+                table.create_write_transaction(
+                    [*([merged] if merged is not None else []), *actions],
+                    "append",
+                    table.schema(),
+                    [],
+                    commit_properties=told,
+                    post_commithook_properties=SHORT_LOG,
+                )
+            except CommitFailedError:
+                table.update_incremental()
+                continue
+            table.update_incremental()
+            if scratch.lasting:
+                # Before the next one: the run syncs what it finds, but no more than one version of somebody else.
+                sync_log(self.folder, version + 1, table.version())
+            return True
+        return False
+
+    def _horizon(self, progress: OutputProgress) -> Horizon:
+        """What a batch leaves of the history: by its low-water mark and its clock, whenever this is looked at."""
+        on, keep, least = self.on, self.keep, None
+        if on is not None and keep.time is not None:
+            kind = progress.schema.field(on).type
+            least = time_horizon(progress.after.get(on, BEGINNING), duration_ticks(keep.time, kind))
+            least = None if least is None else convert_tick(least, kind, delta_type(kind))
+        arrived = None if keep.wall is None else progress.now - span_ns(keep.wall) // 1000
+        return Horizon(on or "", least, arrived, keep.rows, keep.bytes)
+
+    @property
+    def _properties(self) -> dict[str, str | None]:
+        hours = f"interval {max(1, -(-span_ns(self.grace) // _HOUR_NS))} hours"
+        return {"delta.deletedFileRetentionDuration": hours, "delta.logRetentionDuration": hours}
+
+    @property
+    def _told(self) -> Sequence[str]:
+        return (*OWN_COLUMNS, *self.key, *((self.on,) if self.on is not None else ()))
+
+    def describe(self) -> str:
+        place = "in the checkpoint" if self.beside else f"at {self.folder.path}"
+        by = f", by {', '.join(self.key)}" if self.key else ""
+        return f"connection point {place}, keeps {self.keep.describe()}{by}"

@@ -1,0 +1,42 @@
+"""What a stream's `connection_point` declares, checked when the network is built."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+
+from penstock.algebra.box import Port
+from penstock.algebra.ticks import Duration
+from penstock.boxes.requirements import key_columns
+from penstock.connectors.points.keeping import Keep, keep_of
+from penstock.connectors.points.point_target import ConnectionPoint
+from penstock.connectors.points.stored_files import OWN_COLUMNS
+from penstock.errors import QueryError
+from penstock.progress.idle import span_ns
+from penstock.storage.folder import Folder
+
+
+def point_target(
+    port: Port, name: str, keep: Keep | Duration | None, key: Sequence[str] | str, path: str | None, grace: str
+) -> ConnectionPoint:
+    """The place of a connection point; refused where the stream has columns of its names, or lacks what it asks for."""
+    schema = port.schema
+    clash = [column for column in schema.names if column in OWN_COLUMNS]
+    if clash:
+        raise QueryError(
+            f"the stream has a column '{clash[0]}', which is a name that a connection point needs for itself",
+            expected=f"columns with other names than {', '.join(OWN_COLUMNS)}",
+            hint="rename it in a map box",
+        )
+    columns = key_columns(key, schema, "key=")
+    nested = [column for column in columns if pa.types.is_nested(schema.field(column).type)]
+    if nested:
+        raise QueryError(f"'{nested[0]}' is no storage key", found=str(schema.field(nested[0]).type))
+    on = next(iter(port.progressing), None)
+    kept = keep_of(keep)
+    kept.check(on, schema.field(on).type if on is not None else None)
+    if span_ns(grace) < 1:
+        raise QueryError("the grace must be positive", found=f"grace={grace!r}")
+    place = Folder(path if path is not None else f"points/{name}")
+    return ConnectionPoint(place, keep=kept, key=columns, on=on, grace=grace, beside=path is None)
