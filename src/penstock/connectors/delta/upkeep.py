@@ -45,7 +45,10 @@ def merge_small_files(table: deltalake.DeltaTable, folder: Folder, token: str, w
             actions += [RemoveAction(name, False, now, size, dict(partition)) for name, size in sorted(files.items())]
     if actions:
         with contextlib.suppress(DeltaError):
-            table.create_write_transaction(actions, "append", table.schema(), list(table.metadata().partition_columns))
+            # Delta does not notice two who remove the same file, so whoever comes first has it.
+            alone = deltalake.CommitProperties(max_commit_retries=0)
+            columns = list(table.metadata().partition_columns)
+            table.create_write_transaction(actions, "append", table.schema(), columns, commit_properties=alone)
             table.vacuum(dry_run=False)
             table.update_incremental()
     return sum(isinstance(action, RemoveAction) for action in actions)
