@@ -77,10 +77,10 @@ class Outlet:
     def commit(self, batch: int, rows: Iterable[Row], offset: str) -> Record:
         """Make a batch visible and post its record; `offset` is the engine's text of how it was planned."""
         arrived = time.time_ns() // 1000
+        self._job.check_claim()  # before anything else: whoever has taken the checkpoint may have taken the plan back
         planned = intake_offset(offset)
         if planned.version != self._job.version:
             self._use(self._jobs.at(planned.version))
-        self._job.check_claim()
         reports = sorted(map(Report.from_row, rows), key=lambda report: report.sender)
         former = self.before(batch)
         before = carried(former, self._job)

@@ -200,6 +200,7 @@ class Run:
         """Run one batch in the version of the network that its offset names, the way that suits it, and commit it."""
         offset = self._log.offset(batch)
         if offset is None:
+            self._job.check_claim()  # whoever has taken the checkpoint may have taken the plan back
             raise InternalError(f"Spark runs batch {batch}, but its log does not say how it was planned")
         planned = intake_offset(offset)
         job = self._jobs.at(planned.version)
