@@ -20,11 +20,14 @@ from penstock.connectors.connector import Connector, Feed, Journal, Split
 from penstock.connectors.files.feed import FileSplit
 from penstock.connectors.files.formats.format import Format
 from penstock.connectors.tables.store import Store
+from penstock.connectors.targets.handover import HandedOver
 from penstock.connectors.targets.part_files import PartFormat
 from penstock.connectors.targets.target import Target
 from penstock.progress.policy import Policy
 
 PROTOCOLS = (Connector, Feed, Journal, Target, Store, Format, PartFormat, Policy)
+SHARED = (HandedOver,)
+"""What several of them have in common: those that are made of it are looked at."""
 SCHEMA = {"ts": "int64"}
 
 
@@ -49,7 +52,9 @@ def members(protocol: type) -> set[str]:
 
 
 def implementations() -> list[tuple[type, type]]:
-    return [(c, p) for c in classes() for p in PROTOCOLS if c not in PROTOCOLS and required(p) <= set(dir(c))]
+    return [
+        (c, p) for c in classes() for p in PROTOCOLS if c not in (*PROTOCOLS, *SHARED) and required(p) <= set(dir(c))
+    ]
 
 
 @pytest.mark.parametrize(

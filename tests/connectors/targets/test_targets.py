@@ -177,8 +177,10 @@ def test_the_function_stays_where_the_user_is(scratch):
     lock = __import__("threading").Lock()  # cannot be pickled
     target = callback(lambda table: lock.acquire())
     worker = pickle.loads(pickle.dumps(target))
+    worker.check("out", pa.schema({"x": pa.int64()}), scratch)
+    receipt = worker.stage(0, 0, pa.table({"x": [1]}), scratch)
     with pytest.raises(InternalError, match="on a worker"):
-        worker.commit(0, [], scratch)
+        worker.commit(0, [receipt], scratch)
 
 
 def test_a_damaged_marker_is_told_by_its_name(scratch):

@@ -3,31 +3,20 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import cast
 
 import pyarrow as pa
 
-from penstock.connectors.targets.handover import pending, settle
-from penstock.connectors.targets.target import (
-    SILENT,
-    Markers,
-    OutputProgress,
-    Receipt,
-    Target,
-    enrol,
-    stage_arrow,
-    writer,
-)
+from penstock.connectors.targets.handover import HandedOver
 from penstock.errors import InternalError, QueryError
-from penstock.storage.folder import Folder
 
 Consumer = Callable[[pa.Table], object] | Callable[[pa.Table, int], object]
 
 
 @dataclass(frozen=True)
-class Callback(Target):
+class Callback(HandedOver):
     """Calls a function with the tuples of each batch, on the driver, in the process that started the run.
 
     At least once: if the process dies between the call and the end of the batch, the batch comes again, with the same
@@ -37,37 +26,19 @@ class Callback(Target):
     function: Consumer | None = field(compare=False)
     takes_batch: bool = False
 
-    def check(self, name: str, schema: pa.Schema, scratch: Folder) -> None:
-        enrol(name, schema, scratch, self.describe())
-
-    def stage(self, batch: int, part: int, table: pa.Table, scratch: Folder) -> Receipt | None:
-        return stage_arrow(batch, part, table, scratch)
-
-    def commit(
-        self, batch: int, receipts: Sequence[Receipt], scratch: Folder, progress: OutputProgress = SILENT
-    ) -> None:
+    def deliver(self, output: str, batch: int, tuples: pa.Table) -> None:
         function = cast(Callable[..., object], self.function)
         if function is None:
             raise InternalError("a callback was committed on a worker, where its function is not known")
-        table = pending(batch, receipts, scratch)
-        if table is not None:
-            try:
-                function(*((table, batch) if self.takes_batch else (table,)))
-            except Exception as failure:
-                raise QueryError(
-                    f"the callback failed on batch {batch} ({table.num_rows:,} tuples)",
-                    box=writer(scratch).output,
-                    found=f"{type(failure).__name__}: {failure}",
-                    hint="the batch is delivered again when the run restarts from its checkpoint",
-                ) from failure
-        settle(batch, receipts, scratch)
-
-    @property
-    def outside(self) -> bool:
-        return True
-
-    def last_committed(self, scratch: Folder) -> int:
-        return Markers(scratch).last()
+        try:
+            function(*((tuples, batch) if self.takes_batch else (tuples,)))
+        except Exception as failure:
+            raise QueryError(
+                f"the callback failed on batch {batch} ({tuples.num_rows:,} tuples)",
+                box=output,
+                found=f"{type(failure).__name__}: {failure}",
+                hint="the batch is delivered again when the run restarts from its checkpoint",
+            ) from failure
 
     def describe(self) -> str:
         return f"callback {getattr(self.function, '__qualname__', self.function)}"
