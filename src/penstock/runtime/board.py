@@ -259,11 +259,12 @@ class Board:
 
     def batches(self) -> list[int]:
         """The batches of which there are records, oldest first."""
-        return self._kept(self._files(_SUFFIX))
+        return _kept(records := self._files(_SUFFIX), max(records, default=-1))
 
     def planned(self) -> list[int]:
         """The batches that are known to have been planned, but have no record."""
-        return self._kept(self._files(_OFFSET).keys() - self._files(_SUFFIX).keys())
+        records = self._files(_SUFFIX)
+        return _kept(self._files(_OFFSET).keys() - records.keys(), max(records, default=-1))
 
     def forget_unreadable_plans(self) -> None:
         """Take back what was said of batches without a record, where it cannot be read.
@@ -283,11 +284,6 @@ class Board:
         names = self._files(_OFFSET).get(batch)
         return str(read_sealed(self._folder, names[-1])["offset"]) if names else None
 
-    def _kept(self, batches: Iterable[int]) -> list[int]:
-        """Without those that are about to be forgotten, of which files may be left."""
-        oldest = self.newest() - KEEP_RECORDS
-        return sorted(batch for batch in batches if batch > oldest)
-
     def _name(self, batch: int, suffix: str) -> str:
         return f"{batch:08d}-{self._epoch:06d}{suffix}"
 
@@ -302,3 +298,8 @@ class Board:
     def _delete(self, names: Sequence[str]) -> None:
         for name in names:
             self._folder.delete(name)
+
+
+def _kept(batches: Iterable[int], newest: int) -> list[int]:
+    """Without those that are about to be forgotten, of which files may be left."""
+    return sorted(batch for batch in batches if batch > newest - KEEP_RECORDS)
