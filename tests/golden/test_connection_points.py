@@ -12,35 +12,22 @@ from pathlib import Path
 
 import deltalake
 from tests.golden.conftest import Runner
+from tests.golden.counted import COUNTS, SUMS, counted, packets, summed
 from tests.golden.tables import elements, same
 
 import penstock as pk
 
-COUNTS = """
- ts  k  n
-  0  x  5
-  0  y  5
- 10  x  5
- 10  y  5
- 20  x  2
- 20  y  2
-"""
-SUMS = [("p", 0), (0, 20), ("p", 20), (20, 4), ("p", float("inf"))]
-
 
 def halves(point: str) -> pk.Network:
     net = pk.Network("halves")
-    rows = [(t, "xy"[t % 2]) for t in range(24)]
-    source = net.source("packets", pk.memory(rows, schema={"ts": "int64", "k": "string"}, train=3))
+    source = packets(net)
     source.connection_point("packets", path=f"{point}-packets", keep=1000)
-    counts = source.aggregate({"n": "count(*)"}, size=10, by="k").connection_point("counts", path=point, key="k")
-    second_half(counts)
+    second_half(counted(source).connection_point("counts", path=point, key="k"))
     return net
 
 
 def second_half(counts: pk.Stream) -> None:
-    counts.output("read")
-    counts.aggregate({"n": "sum(n)"}, size=20).output("sums")
+    summed(counts)
     counts.aggregate({"first": "min(ts)", "n": "sum(n)"}, on=pk.TUPLE_NUMBER, size=3).output("threes")
 
 
