@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
+from penstock.connectors.points.point_history import SHARE
 from penstock.errors import QueryError
+from penstock.language.attaching import BEGINNING_WORD, Order, Query, Since, query_name
 from penstock.language.builder import Builder
 from penstock.plan.compile import compile_network
 from penstock.plan.explain import explain
-from penstock.plan.plan import OUT_OF_ORDER
+from penstock.plan.plan import OUT_OF_ORDER, Plan
 from penstock.runtime.asking import ask
+from penstock.runtime.attaching import attached_plan, detached_plan
 from penstock.runtime.board import Board, Record
 from penstock.runtime.job import Job
 from penstock.runtime.limits import Most, judge
@@ -141,6 +144,31 @@ class Network(Builder):
         folder = Folder(checkpoint)
         plan = compile_network(self.network, architecture_of(folder))
         return ask(folder, plan, versions_of(plan, folder, dumps), discard, seconds)
+
+    def attach(
+        self,
+        checkpoint: str,
+        query: Query,
+        *,
+        at: str | Sequence[str],
+        since: Since = BEGINNING_WORD,
+        name: str | None = None,
+        share: float = SHARE,
+        seconds: float = 60.0,
+    ) -> Version:
+        """Ask the run that uses a checkpoint, in another process, to attach a query: see `Run.attach`."""
+        order = Order(query, (at,) if isinstance(at, str) else tuple(at), name or query_name(query), since, share)
+        return self._ask_with(checkpoint, lambda job: attached_plan(job, order), seconds)
+
+    def detach(self, checkpoint: str, name: str, *, seconds: float = 60.0) -> Version:
+        """Ask the run that uses a checkpoint, in another process, to detach a query: see `Run.detach`."""
+        return self._ask_with(checkpoint, lambda job: detached_plan(job, name), seconds)
+
+    def _ask_with(self, checkpoint: str, planned: Callable[[Job], Plan], seconds: float) -> Version:
+        folder = Folder(checkpoint)
+        plan = compile_network(self.network, architecture_of(folder))
+        job = look_at(plan, folder)
+        return ask(folder, planned(job), versions_of(plan, folder, dumps), (), seconds, job.version)
 
     def look_at_versions(self, checkpoint: str) -> list[Version]:
         """The versions of this network that a run has had, oldest first."""

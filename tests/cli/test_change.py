@@ -10,7 +10,8 @@ import pytest
 from typer.testing import CliRunner, Result
 
 import penstock as pk
-from penstock.cli.main import app, load
+from penstock.cli.application import load
+from penstock.cli.main import app
 from penstock.storage.signing import is_signed, key_file, sign
 
 APPLICATION = """

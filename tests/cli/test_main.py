@@ -10,7 +10,8 @@ from tests.runtime.jobs import job_of
 from typer.testing import CliRunner, Result
 
 import penstock
-from penstock.cli.main import app, load
+from penstock.cli.application import load
+from penstock.cli.main import app
 from penstock.language import box_list as catalogue
 from penstock.runtime.work import InputCount
 

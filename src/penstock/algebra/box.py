@@ -145,6 +145,10 @@ class Box(ABC):
         """The attribute of an input that it takes for a time."""
         return None
 
+    def takes(self, slot: int, read: Collection[str]) -> bool:
+        """Whether it takes the tuples of an input in a batch by whose end these histories have been read."""
+        return True
+
     def made_of(self, slot: int, names: Collection[str]) -> frozenset[str]:
         """The attributes of an input that these attributes of what leaves are, or are computed from."""
         return frozenset(name for name in self.inputs[slot].schema.names if name in names)

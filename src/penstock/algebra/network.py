@@ -25,6 +25,21 @@ class Arc:
 
 
 @dataclass(frozen=True)
+class Attached:
+    """A query that was attached to a network while it ran: what it was asked for, and the boxes that it consists of."""
+
+    name: str
+    at: tuple[str, ...]
+    """The connection points that it reads."""
+    since: str
+    """From where on it reads what they hold, in words."""
+    share: float
+    """How much of the work its history may take, at most."""
+    boxes: tuple[str, ...]
+    outputs: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class Network:
     """Boxes in topological order: every box stands after the boxes it reads."""
 
@@ -32,6 +47,7 @@ class Network:
     boxes: tuple[Box, ...]
     joint: frozenset[str] = frozenset()
     """The ports, by name, whose joint punctuation somebody uses."""
+    attached: tuple[Attached, ...] = ()
 
     @cached_property
     def sources(self) -> tuple[Source, ...]:

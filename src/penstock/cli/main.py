@@ -1,11 +1,9 @@
-"""The command line: run, explain, step, why, trace, close, change, versions, boxes, demo, check and bench."""
+"""The command line: run, explain, step, why, trace, close, change, attach, versions, boxes, demo, check and bench."""
 
 from __future__ import annotations
 
-import runpy
-import traceback
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import pyarrow as pa
 import typer
@@ -13,7 +11,8 @@ from rich.console import Console
 from rich.table import Table
 
 import penstock
-from penstock.api import Network
+from penstock.cli.application import load
+from penstock.cli.attach import attach, attached, detach
 from penstock.cli.boxes import boxes
 from penstock.cli.check import check
 from penstock.cli.demo import demo
@@ -24,7 +23,6 @@ from penstock.cli.stopping import interruptible, start_spark, stop_on_signal
 from penstock.cli.summary import show_counts, shown_warnings
 from penstock.cli.trace import show_statistics, show_traces
 from penstock.cli.versions import change_run, show_versions
-from penstock.errors import PenstockError, QueryError
 from penstock.plan.plan import ARCHITECTURES, OUT_OF_ORDER
 from penstock.runtime.limits import Limit
 from penstock.runtime.settings import AUTO, POWER, Settings
@@ -183,6 +181,11 @@ def change(
         change_run(Console(), load(application, network), checkpoint, discard or [], seconds)
 
 
+app.command("attach")(attach)
+app.command("detach")(detach)
+app.command("attached")(attached)
+
+
 @app.command()
 def versions(
     application: Annotated[Path, typer.Argument(help="A Python file that defines a network.")],
@@ -223,41 +226,6 @@ def trace(
         if not traces:
             console.print("no heartbeat or ETS in the last batches")
         show_statistics(console, result.record())
-
-
-def load(application: Path, name: str | None) -> Network:
-    """The network that a Python file defines."""
-    if not application.is_file():
-        raise QueryError(f"there is no file {application}")
-    found = {key: value for key, value in _executed(application).items() if isinstance(value, Network)}
-    if name is not None and name in found:
-        return found[name]
-    if name is not None or len(found) != 1:
-        raise QueryError(
-            f"{application} defines {len(found)} networks"
-            if name is None
-            else f"{application} has no network '{name}'",
-            expected="one variable that is a pk.Network",
-            found=", ".join(found) or "none",
-            hint="name one with --network" if found else "net = pk.Network('name') at the top level of the file",
-        )
-    return next(iter(found.values()))
-
-
-def _executed(application: Path) -> dict[str, Any]:
-    """The variables of a Python file after it has run."""
-    try:
-        return runpy.run_path(str(application))
-    except PenstockError:
-        raise
-    except Exception as error:
-        frames = [f for f in traceback.extract_tb(error.__traceback__) if f.filename == str(application)]
-        line = error.lineno if isinstance(error, SyntaxError) else frames[-1].lineno if frames else None
-        raise QueryError(
-            f"{application} cannot be run" + (f": line {line} fails" if line else ""),
-            expected="a Python file that defines a pk.Network",
-            found=f"{type(error).__name__}: {error.msg if isinstance(error, SyntaxError) else error}",
-        ) from error
 
 
 def _show(console: Console, output: str, tuples: pa.Table, rows: int) -> None:

@@ -23,11 +23,21 @@ def change_run(console: Console, net: Network, checkpoint: str, discard: list[st
         if version.number == before:
             console.print(f"the run has this network already: version {version.number}", highlight=False)
             return
-        while version.batch is None and time.monotonic() < deadline:
-            time.sleep(_LOOK_SECONDS)
-            version = net.look_at_versions(checkpoint)[version.number - 1]
-    since = f"since batch {version.batch}" if version.batch is not None else "with its next batch"
-    console.print(f"version {version.number} of the network runs {since}: {told(version)}", highlight=False)
+        version = in_effect(net, checkpoint, version, deadline)
+    console.print(f"version {version.number} of the network runs {since(version)}: {told(version)}", highlight=False)
+
+
+def in_effect(net: Network, checkpoint: str, version: Version, deadline: float) -> Version:
+    """A version, when it has taken effect or it has got late."""
+    while version.batch is None and time.monotonic() < deadline:
+        time.sleep(_LOOK_SECONDS)
+        version = net.look_at_versions(checkpoint)[version.number - 1]
+    return version
+
+
+def since(version: Version) -> str:
+    """From when on a version is in effect, in words."""
+    return f"since batch {version.batch}" if version.batch is not None else "with its next batch"
 
 
 def show_versions(console: Console, versions: list[Version]) -> None:
@@ -49,7 +59,9 @@ def told(version: Version) -> str:
         ("changed", [key for key in version.changed if key not in version.discarded]),
         ("changed and begun anew", version.discarded),
     )
-    words = [f"{what}: {', '.join(keys)}" for what, keys in parts if keys]
+    # What the plan adds by itself, such as the outputs of late tuples, goes without saying.
+    shown = [(what, [key for key in keys if "!" not in key]) for what, keys in parts]
+    words = [f"{what}: {', '.join(keys)}" for what, keys in shown if keys]
     return "; ".join(words) or ("the first" if version.number == 1 else "the order of its boxes")
 
 

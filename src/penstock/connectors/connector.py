@@ -162,6 +162,16 @@ class Connector(Protocol):
         return False
 
     @property
+    def catches_up(self) -> bool:
+        """Whether it is the past of an arc of the network, which ends where the arc goes on."""
+        return False
+
+    @property
+    def share(self) -> float:
+        """How much of the work it may take, at most; less than all of it only where others must not wait for it."""
+        return 1.0
+
+    @property
     def states(self) -> Sequence[str]:
         """The attributes that punctuation in the data is known to speak of."""
         return ()

@@ -38,7 +38,7 @@ def compile_network(network: Network, architecture: str = OUT_OF_ORDER) -> Plan:
             network=network.name,
             expected=f"one of {', '.join(ARCHITECTURES)}",
         )
-    plan = Plan(network, architecture)
+    plan = Plan(network, architecture, declared=network)
     network.check()
     for rule in RULES:
         plan = rule(plan)

@@ -38,6 +38,8 @@ class Plan:
     """The smallest step, in ticks, of any window that a source or stateful box feeds, by box name."""
     pruned: tuple[str, ...] = ()
     """The boxes of the network that nobody reads, and that are no part of the plan."""
+    declared: Network | None = None
+    """The network as it was before any rule."""
 
     def stateful(self, stage: int) -> tuple[Stateful, ...]:
         """The boxes that keep their state at a stage, in topological order."""

@@ -30,6 +30,32 @@ class Allotment:
         columns = {source.name: tuple(columns_to_read(job, source)) for source in job.plan.network.sources}
         return Allotment(job.settings.train_rows or UNLIMITED, job.settings.train_bytes, columns)
 
+    def with_histories(
+        self,
+        feeds: Mapping[str, Feed],
+        positions: Mapping[str, Position],
+        shares: Mapping[str, float],
+        most: int | None,
+    ) -> dict[str, Advance]:
+        """The next step of each input, of which some are histories, with the shares that they may take at most.
+
+        Together these take `most` rows, if that is given; what they leave of the room is for the others.
+        """
+        past = [name for name in positions if name in shares]
+        if most is None or not past:
+            return self.advance(feeds, positions)
+        steps: dict[str, Advance] = {}
+        if most:
+            share = min(shares[name] for name in past)
+            rows, size = min(most, int(self.rows * share)), int(self.bytes * share)
+            room = replace(self, rows=max(1, rows), bytes=max(1, size))
+            steps = room.advance(feeds, {name: positions[name] for name in past})
+        others = {name: at for name, at in positions.items() if name not in shares}
+        rows = self.rows - sum(s.rows for s in steps.values())
+        size = self.bytes - sum(s.bytes for s in steps.values())
+        rest = replace(self, rows=max(1, rows), bytes=max(1, size))
+        return {**(rest.advance(feeds, others) if others else {}), **steps}
+
     def advance(self, feeds: Mapping[str, Feed], positions: Mapping[str, Position]) -> dict[str, Advance]:
         """The next step of each input that has a position; each takes a tuple at least, if it has any."""
         each = max(1, self.rows // len(positions)), max(1, self.bytes // len(positions))

@@ -33,14 +33,23 @@ _PLAN: Final = ".plan"
 _ANSWER: Final = ".answer"
 _LOOK_SECONDS: Final = 0.05
 
-Change = Callable[[Plan, Iterable[str]], Job]
-"""What makes a plan the next version of a run's network."""
+Change = Callable[[Plan, Iterable[str], int | None], Job]
+"""What makes a plan the next version of a run's network; refused if it follows another version than the given one."""
 
 
 def ask(
-    checkpoint: Folder, plan: Plan, versions: Versions, discard: Iterable[str] = (), seconds: float = 60.0
+    checkpoint: Folder,
+    plan: Plan,
+    versions: Versions,
+    discard: Iterable[str] = (),
+    seconds: float = 60.0,
+    follows: int | None = None,
 ) -> Version:
-    """Ask the run that holds a checkpoint to go on with a plan; its new version, or the error that it answers with."""
+    """Ask the run that holds a checkpoint to go on with a plan; its new version, or the error that it answers with.
+
+    A plan that `follows` a version was made from it, with its attached queries or without one of them. Others keep the
+    queries that are attached to the run.
+    """
     if not is_held(checkpoint):
         raise QueryError(
             f"no run uses the checkpoint {checkpoint.path}",
@@ -53,7 +62,7 @@ def ask(
     folder.make()
     folder.write(name + _PLAN, content)
     signature = sign(_purpose(name, versions.run), content)
-    write_sealed(folder, name + _ASKED, {"signature": signature, "discard": list(discard)})
+    write_sealed(folder, name + _ASKED, {"signature": signature, "discard": list(discard), "follows": follows})
     try:
         return versions.at(_wait(checkpoint, folder, name, seconds))
     finally:
@@ -99,7 +108,7 @@ def _answer(folder: Folder, name: str, run: str, change: Change) -> dict[str, ob
                 "the change was not asked for by the user of the run",
                 hint="ask as the same user, or with the same PENSTOCK_KEY",
             )
-        return {"version": change(pickle.loads(content), asked["discard"]).version}
+        return {"version": change(pickle.loads(content), asked["discard"], asked["follows"]).version}
     except PenstockError as error:
         return dict(fields_of(error))
     except Exception as error:

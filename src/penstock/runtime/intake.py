@@ -47,6 +47,7 @@ from penstock.runtime.work import InputCount
 MOST_ROWS = 1 << 32
 MOST_SPLITS = 1 << 20
 """Arrival numbers are (input, split, row): a split has fewer rows, and a batch fewer splits of an input, than these."""
+BEFORE_ALL = 1 << 62
 LEAVING_BYTES = 128 * 1024 * 1024
 """What a task lets gather at its outputs before it stages a piece of it."""
 
@@ -135,7 +136,9 @@ class Intake:
 
     def first_seq(self, source: Source, split: int) -> int:
         """The arrival number of a split's first tuple: inputs in order of declaration, then splits, then rows."""
-        return (self._order[source.name] * MOST_SPLITS + split) * MOST_ROWS
+        first = (self._order[source.name] * MOST_SPLITS + split) * MOST_ROWS
+        # What an arc has brought before comes before all that it brings now, whatever box that stems from.
+        return first - BEFORE_ALL if source.connector.catches_up else first
 
     def take_whole(self, source: Source, shard: str, tuples: pa.Table, seq: int) -> None:
         """Take tuples that have all their columns, so that late ones can be routed at once."""

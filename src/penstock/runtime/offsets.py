@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any, Final
 
 from penstock.algebra.marks import Marks
+from penstock.algebra.network import Network
 from penstock.connectors.connector import Position
 from penstock.errors import WorldError
 from penstock.progress.extremes import Extremes
@@ -151,6 +152,12 @@ def write_said(said: Said) -> list[list[Any]]:
 def read_said(document: Sequence[Sequence[Any]]) -> Said:
     """What is said in the place of silent shards, from JSON."""
     return tuple((kind, name, shard, Marks.from_json(marks)) for kind, name, shard, marks in document)
+
+
+def histories_read(network: Network, offset: Offset) -> list[str]:
+    """The histories that have been read to their end: from this batch on, their arcs go on."""
+    catching = [source.name for source in network.sources if source.connector.catches_up]
+    return [name for name in catching if offset.inputs[name].ended]
 
 
 def offset_text(offset: Offset) -> str:

@@ -16,6 +16,7 @@ from typing import Any
 from penstock.errors import QueryError, WorldError
 from penstock.plan.plan import OUT_OF_ORDER, Plan
 from penstock.runtime.agreement import agree, last_epoch
+from penstock.runtime.attaching import seen_with_attached
 from penstock.runtime.board import Board
 from penstock.runtime.job import Inherited, Job, written_schema
 from penstock.runtime.offsets import intake_offset
@@ -76,7 +77,7 @@ def open_job(
             write_sealed(checkpoint, _IDENTITY, known)
         job = _turn_to_version(job, Versions(checkpoint.child(_VERSIONS), known["run"], dumps), discard)
         agree(job, always_synced=known["synced"])
-        for output in plan.network.outputs:
+        for output in job.plan.network.outputs:
             job.target(output).check(output.name, written_schema(output), job.scratch(output.name))
         lease.claim.check()
     except BaseException as error:
@@ -102,6 +103,7 @@ def _turn_to_version(job: Job, versions: Versions, discard: Iterable[str]) -> Jo
         versions.put(version, job.plan)
         return Shelf(replace(job, births=version.births), versions).newest
     last = versions.at(ran)
+    job = seen_with_attached(job, versions, last)
     before = versions.at(ran - 1).inherited_by(last) if ran > 1 else Inherited()
     if last.fingerprint == fingerprint(job.plan):
         if versions.dumps is not None:
@@ -134,7 +136,10 @@ def look_at(plan: Plan, checkpoint: Folder) -> Job:
     job, known = _seen(plan, checkpoint)
     versions = Versions(checkpoint.child(_VERSIONS), known["run"])
     numbers = versions.numbers()
-    version = next((v for v in map(versions.at, reversed(numbers)) if v.fingerprint == fingerprint(plan)), None)
+    if numbers:
+        job = seen_with_attached(job, versions, versions.at(numbers[-1]))
+    ours = fingerprint(job.plan)
+    version = next((v for v in map(versions.at, reversed(numbers)) if v.fingerprint == ours), None)
     if version is None:
         raise _another_version(job, versions.at(numbers[-1]) if numbers else None)
     return Shelf(replace(job, version=version.number, births=version.births), versions).newest

@@ -14,7 +14,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from penstock.connectors.connector import Feed, Split
+from penstock.connectors.connector import Advance, Feed, Position, Split
 from penstock.connectors.journal import FileJournal
 from penstock.errors import WorldError
 from penstock.progress.extremes import NOTHING, Extremes
@@ -24,9 +24,10 @@ from penstock.runtime.allotment import Allotment
 from penstock.runtime.board import Board, Record
 from penstock.runtime.carrying import carried
 from penstock.runtime.control import Control
+from penstock.runtime.history_pace import HistoryPace
 from penstock.runtime.job import Job
 from penstock.runtime.leaving import Leaving
-from penstock.runtime.offsets import InputAt, Left, Offset, Said, Size, Stated, digest, intake_offset
+from penstock.runtime.offsets import InputAt, Left, Offset, Said, Size, Stated, digest, histories_read, intake_offset
 from penstock.runtime.shelf import Jobs, jobs_of
 from penstock.runtime.silence import Silence, merged
 from penstock.runtime.table_versions import TableKeeper
@@ -77,6 +78,8 @@ class Planner:
         self.close()
         self._job = job
         self._allotment = Allotment.of(job)
+        self._shares = {s.name: s.connector.share for s in job.plan.network.sources if s.connector.catches_up}
+        self._pace = HistoryPace(min(self._shares.values(), default=1.0))
         self._tables = TableKeeper(job)
         self._silence = Silence(job.plan.network)
         # Where the intake stamps tuples, no two batches read the clock alike: what follows is later.
@@ -109,7 +112,8 @@ class Planner:
         live = [name for name in feeds if not start.inputs[name].ended]
         if not live and not changes:
             return start
-        steps = self._allotment.advance(feeds, {name: start.inputs[name].position for name in live}) if live else {}
+        self._pace.done()
+        steps = self._advance(feeds, {name: start.inputs[name].position for name in live}) if live else {}
         inputs = {**start.inputs, **{name: InputAt(step.position, step.ended) for name, step in steps.items()}}
         moved = inputs != start.inputs
         clocks = [step.clock for step in steps.values() if step.clock is not None]
@@ -144,6 +148,7 @@ class Planner:
         if not due and not stated:
             return start
         last = start.beats
+        self._pace.planned(sum(step.rows for name, step in steps.items() if name in self._shares))
         return Offset(
             inputs,
             start.shards,
@@ -163,6 +168,12 @@ class Planner:
             start.starts if changes else {},
             record.shards if changes else {},
         )
+
+    def _advance(self, feeds: Mapping[str, Feed], positions: Mapping[str, Position]) -> dict[str, Advance]:
+        """The next step of each input; histories take a share of the train."""
+        past = self._shares.keys() & positions.keys()
+        most = self._pace.next_rows(others=len(past) < len(positions)) if past else None
+        return self._allotment.with_histories(feeds, positions, self._shares, most)
 
     def _turn_to(self, version: int) -> None:
         if version != self._job.version:
@@ -233,7 +244,8 @@ class Planner:
                     *(s.shard for _, s in fresh),
                 }
                 ended[name] = tuple(sorted(known)) or (ONLY_SHARD,)
-        control, firsts = Control(end.now, end.tables, digest(start), digest(end), start.version), [0]
+        read = histories_read(self._job.plan.network, end)
+        control, firsts = Control(end.now, end.tables, digest(start), digest(end), start.version, read), [0]
         for share in (shares := _share_out(splits, end.tasks)):
             firsts.append(firsts[-1] + len(share))
         first, *others = (

@@ -9,6 +9,7 @@ from typing import Protocol
 
 from penstock.errors import InternalError, QueryError, WorldError
 from penstock.plan.plan import Plan
+from penstock.runtime.attaching import with_attached
 from penstock.runtime.job import Inherited, Job, written_schema
 from penstock.runtime.versions import Version, Versions, fingerprint, next_version
 
@@ -53,10 +54,24 @@ class Shelf:
             self._jobs[version] = _job_of(self.newest, plan, known, self._inherited(known))
         return self._jobs[version]
 
-    def change(self, plan: Plan, discard: Iterable[str] = ()) -> Job:
-        """Make a plan the next version of the network, and check its outputs; the newest, if it is the same already."""
+    def change(self, plan: Plan, discard: Iterable[str] = (), follows: int | None = None) -> Job:
+        """Make a plan the next version of the network, and check its outputs; the newest, if it is the same already.
+
+        A plan that `follows` a version was made from it, and is refused if another came in between. Others get the
+        queries that are attached to the newest version.
+        """
         with self._changing:
             newest = self.newest
+            if follows is None:
+                plan = with_attached(plan, newest.plan.declared, newest)
+            elif follows != newest.version:
+                raise QueryError(
+                    "the network has changed in between",
+                    network=plan.network.name,
+                    expected=f"version {follows}",
+                    found=f"version {newest.version}",
+                    hint="ask again",
+                )
             if fingerprint(plan) == fingerprint(newest.plan):
                 _check_places(newest.plan, plan, [output.name for output in plan.network.outputs])
                 return newest
@@ -71,11 +86,23 @@ class Shelf:
                 if job.is_new("output", output.name):
                     job.target(output).check(output.name, written_schema(output), job.scratch(output.name))
             self.versions.put(version, plan)
+            _check_kept(self.versions, version, plan)
             self._jobs[version.number] = job
             return job
 
     def _inherited(self, version: Version) -> Inherited:
         return self.versions.at(version.number - 1).inherited_by(version) if version.number > 1 else Inherited()
+
+
+def _check_kept(versions: Versions, version: Version, plan: Plan) -> None:
+    """Refuse to attach queries that nobody could find again after a restart."""
+    if version.attached and not versions.at(version.number).plan:
+        versions.withdraw(version.number)
+        raise QueryError(
+            "an attached query is kept in the checkpoint with the user's signature, and there is no key to sign with",
+            network=plan.network.name,
+            hint="give this user a home folder, or set PENSTOCK_KEY",
+        )
 
 
 def _job_of(like: Job, plan: Plan, version: Version, inherited: Inherited) -> Job:

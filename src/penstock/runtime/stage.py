@@ -41,7 +41,9 @@ def run_stage(job: Job, stage: int, bucket: int, batch: int, rows: Iterable[Row]
     job.check_claim()  # who has lost the checkpoint is told so, and not of versions that are not there for it
     state, memo, anew = _open(job, stage, bucket, batch, notes)
     memo = _told(memo, notes)
-    superbox = Superbox(job.plan, stage, Control(memo.now, memo.tables), tables_of(job), state.slots, bucket)
+    read = sorted({name for control in _controls(notes) for name in control.read})
+    control = Control(memo.now, memo.tables, read=read)
+    superbox = Superbox(job.plan, stage, control, tables_of(job), state.slots, bucket)
     for row in sorted(arrived, key=lambda r: r.order):
         superbox.receive(row.header["box"], row.header["part"], row.tuples())
     memo = _with_shards(memo, notes, anew=anew) if stage == 1 else _with_marks(memo, notes)

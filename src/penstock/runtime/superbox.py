@@ -85,7 +85,8 @@ class Superbox:
         if not tuples.num_rows:
             return
         for arc in self._network.consumers(port):
-            self._enter(arc.consumer, arc.slot, tuples)
+            if arc.consumer.takes(arc.slot, self._control.read):
+                self._enter(arc.consumer, arc.slot, tuples)
 
     def leaving_bytes(self) -> int:
         """How much has gathered at the outputs."""

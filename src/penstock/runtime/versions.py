@@ -22,6 +22,7 @@ from typing import Any, Final
 
 from penstock.algebra.box import Box, Output, Port, Stateful
 from penstock.algebra.hidden import SEQ
+from penstock.algebra.network import Network
 from penstock.algebra.source import Source
 from penstock.connectors.targets.kept_results import Results
 from penstock.errors import QueryError, WorldError
@@ -75,6 +76,8 @@ class Version:
     plan: str = ""
     """The file with the plan, pickled; nothing if it is not kept."""
     signature: str = ""
+    attached: Sequence[Mapping[str, Any]] = ()
+    """The queries that are attached: name, at, since, share, outputs."""
 
     @property
     def births(self) -> dict[str, int]:
@@ -95,7 +98,7 @@ class Version:
 
 
 def first_version(plan: Plan) -> Version:
-    return Version(1, fingerprint(plan), plan.stages, _parts(plan))
+    return Version(1, fingerprint(plan), plan.stages, _parts(plan), attached=_attached(plan))
 
 
 def next_version(before: Version, plan: Plan, discard: Iterable[str] = ()) -> Version:
@@ -125,7 +128,16 @@ def next_version(before: Version, plan: Plan, discard: Iterable[str] = ()) -> Ve
         [key for key in before.parts if key not in parts],
         changed,
         lost,
+        attached=_attached(plan),
     )
+
+
+def _attached(plan: Plan) -> list[dict[str, Any]]:
+    queries = plan.declared.attached if plan.declared is not None else ()
+    return [
+        {"name": q.name, "at": list(q.at), "since": q.since, "share": q.share, "outputs": list(q.outputs)}
+        for q in queries
+    ]
 
 
 def _differs(before: Part, after: Part) -> bool:
@@ -242,16 +254,31 @@ class Versions:
 
     def plan(self, number: int) -> Plan:
         """The plan of a version; refused unless this user has written it."""
+        return self._plan(
+            number,
+            f"a batch was planned with version {number} of the network, and is not done yet",
+            f"start the run with the network as it was in version {number}, "
+            "or as the user, or with the key, that it was started with",
+        )
+
+    def network_with_queries(self, number: int) -> Network | None:
+        """The network of a version to which queries are attached; None if there are none."""
+        attached = self.at(number).attached
+        if not attached:
+            return None
+        names = ", ".join(f"'{query['name']}'" for query in attached)
+        hint = "look at the run, or start it, as the user, or with the key, that it was started with"
+        return self._plan(number, f"queries are attached to the network: {names}", hint).declared
+
+    def _plan(self, number: int, why: str, hint: str) -> Plan:
         version = self.at(number)
         known = version.plan in self._plans(number)
         content = self.folder.read(version.plan).to_pybytes() if known else b""
         if not content or not is_signed(self._purpose(number), content, version.signature):
             raise WorldError(
-                f"a batch was planned with version {number} of the network, and is not done yet; "
-                f"its plan in {self.folder.path} is " + ("signed by somebody else" if content else "missing"),
+                f"{why}; its plan in {self.folder.path} is " + ("signed by somebody else" if content else "missing"),
                 expected="a plan with the signature of this user",
-                hint=f"start the run with the network as it was in version {number}, "
-                "or as the user, or with the key, that it was started with",
+                hint=hint,
             )
         plan: Plan = pickle.loads(content)
         return plan

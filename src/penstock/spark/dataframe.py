@@ -23,7 +23,7 @@ from penstock.runtime.board import Board
 from penstock.runtime.control import Control
 from penstock.runtime.intake import Intake
 from penstock.runtime.job import Job
-from penstock.runtime.offsets import Offset, intake_offset
+from penstock.runtime.offsets import Offset, histories_read, intake_offset
 from penstock.runtime.planner import ONLY_SHARD
 from penstock.runtime.train import to_batch
 from penstock.spark.carrier import JobTicket, ShippedJobs, current_batch, wrapped_errors
@@ -99,6 +99,7 @@ class DataFrameTask:
             issued = {self.source: Board(job.board).at(batch - 1).issued(source)}
             number = _TASKS_PER_FRAME * (self.index + 1) + (context.partitionId() if context is not None else 0)
             partition = context.partitionId() if context is not None else 0
+            read = histories_read(job.plan.network, planned)
             intake: Intake | None = None
             seq = 0
             for tuples in batches:
@@ -106,11 +107,12 @@ class DataFrameTask:
                 if intake is None:
                     # Spark records the time of a batch with its offsets: a replay reads the same.
                     arrived = table.column(ARRIVED)[0].as_py() if table.num_rows else 0
-                    intake = Intake(job, batch, number, issued, Control(arrived, planned.tables))
+                    intake = Intake(job, batch, number, issued, Control(arrived, planned.tables, read=read))
                     seq = intake.first_seq(source, partition)
                 intake.take_whole(source, ONLY_SHARD, table.drop_columns([ARRIVED]).cast(source.delivered), seq)
                 seq += table.num_rows
-            intake = intake if intake is not None else Intake(job, batch, number, issued, Control(0, planned.tables))
+            if intake is None:
+                intake = Intake(job, batch, number, issued, Control(0, planned.tables, read=read))
             for row in intake.rows(tell=True):
                 yield to_batch(row)
 

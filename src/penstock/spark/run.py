@@ -7,7 +7,7 @@ import json
 import threading
 import time
 import weakref
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict
 from typing import Any, Protocol
 
@@ -17,11 +17,14 @@ from pyspark.sql import DataFrame
 from pyspark.sql.streaming.query import StreamingQuery
 
 from penstock.algebra.network import Network
+from penstock.connectors.points.point_history import SHARE
 from penstock.errors import InternalError, PenstockError
+from penstock.language.attaching import BEGINNING_WORD, Order, Query, Since, query_name
 from penstock.plan.compile import compile_network
 from penstock.plan.plan import Plan
 from penstock.progress.idle import Span
 from penstock.runtime.asking import answer, forget_asked
+from penstock.runtime.attaching import attached_plan, detached_plan
 from penstock.runtime.board import Board, Record
 from penstock.runtime.job import Job
 from penstock.runtime.offsets import intake_offset
@@ -179,10 +182,39 @@ class Run:
         something is refused, unless `discard` names it. Waits until the first batch of the new version is committed:
         at most so many seconds, and not at all if that is 0.
         """
-        job = self._change(compile_network(network.network, self._job.plan.architecture), discard)
-        if seconds != 0:
-            self.wait_for(lambda record: record.version >= job.version, 1e9 if seconds is None else seconds)
-        return self._jobs.versions.at(job.version)
+        return self._take_effect(
+            self._change(compile_network(network.network, self._job.plan.architecture), discard), seconds
+        )
+
+    def attach(
+        self,
+        query: Query,
+        *,
+        at: str | Sequence[str],
+        since: Since = BEGINNING_WORD,
+        name: str | None = None,
+        share: float = SHARE,
+        seconds: float | None = 60.0,
+    ) -> Version:
+        """Attach a query to connection points of the running network, without stopping it.
+
+        `query` is a function that takes the stream of each point in `at` and ends in outputs. It reads what the points
+        hold, and then goes on with what passes there, as if it had been there before: nothing is missed at the seam and
+        nothing comes twice. `since` is where it begins: "beginning", with all that is held; "now", without history; a
+        length of time such as "1 hour", counted back from the low-water mark of the stream; or a value of its
+        progressing attribute, as a datetime. `share` is how much of the work the history may take at most, while other
+        results go on. Its name is that of the function, if none is given. Waits like `change`.
+        """
+        order = Order(query, (at,) if isinstance(at, str) else tuple(at), name or query_name(query), since, share)
+        return self._take_effect(self._change_newest(lambda job: attached_plan(job, order)), seconds)
+
+    def detach(self, name: str, *, seconds: float | None = 60.0) -> Version:
+        """End a query that was attached. What it has written stays; what its boxes held is given up."""
+        return self._take_effect(self._change_newest(lambda job: detached_plan(job, name)), seconds)
+
+    def attached(self) -> list[dict[str, Any]]:
+        """The queries that are attached: name, connection points, since when, share, and outputs."""
+        return [dict(query) for query in self._jobs.versions.at(self._jobs.newest.version).attached]
 
     def versions(self) -> list[Version]:
         """The versions of the network, oldest first: since which batch, when, and what has changed."""
@@ -228,10 +260,20 @@ class Run:
         texts = [board.offset(batch) for batch in board.planned()]
         return sorted(self._log.versions() | {intake_offset(text).version for text in texts if text is not None})
 
-    def _change(self, plan: Plan, discard: Iterable[str]) -> Job:
-        job = self._jobs.change(plan, discard)
+    def _change(self, plan: Plan, discard: Iterable[str], follows: int | None = None) -> Job:
+        job = self._jobs.change(plan, discard, follows)
         self._ticket_of(job.version)
         return job
+
+    def _change_newest(self, planned: Callable[[Job], Plan]) -> Job:
+        newest = self._jobs.newest
+        return self._change(planned(newest), (), newest.version)
+
+    def _take_effect(self, job: Job, seconds: float | None) -> Version:
+        """Wait until a version has taken effect, if somebody wants to; what it is."""
+        if seconds != 0:
+            self.wait_for(lambda record: record.version >= job.version, 1e9 if seconds is None else seconds)
+        return self._jobs.versions.at(job.version)
 
     def _answer(self) -> None:
         answer(self._jobs, self._job.checkpoint, self._change)

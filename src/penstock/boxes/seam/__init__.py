@@ -1,0 +1,1 @@
+"""The Seam box: an arc's past, and then the arc itself."""

@@ -1,0 +1,253 @@
+"""Queries that are attached to a network while it runs: the network with them, and without them again.
+
+```
+ orders ──> orders connection point          history of 'orders' ─┐
+                │ (arc)                                           ├─> seam ──> what the query says ──> its outputs
+                └─────────────────────────────────────────────────┘
+```
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from penstock.algebra.box import Box, Output, Port
+from penstock.algebra.expressions.expression import bind_predicate
+from penstock.algebra.naming import did_you_mean
+from penstock.algebra.network import Attached, Network
+from penstock.algebra.source import Source
+from penstock.algebra.ticks import BEGINNING, END, Duration, duration_ticks, tick_of, tick_text
+from penstock.boxes.filter.box import Filter
+from penstock.boxes.requirements import require_name
+from penstock.boxes.seam.box import Seam
+from penstock.connectors.points.point_history import SHARE, PointHistory
+from penstock.connectors.points.point_target import ConnectionPoint
+from penstock.errors import QueryError
+from penstock.language.builder import Builder
+from penstock.language.stream import Stream
+from penstock.progress.policies.punctuated import Punctuated
+from penstock.storage.folder import Folder
+
+Query = Callable[..., object]
+"""A query: it takes the streams of its connection points, and ends in outputs."""
+Since = Duration | dt.datetime | dt.date
+
+BEGINNING_WORD: Final = "beginning"
+NOW_WORD: Final = "now"
+SINCE: Final = f"'{BEGINNING_WORD}', '{NOW_WORD}', a length of time such as '1 hour', or a datetime"
+
+
+@dataclass(frozen=True)
+class Order:
+    """What somebody asks for who attaches a query."""
+
+    query: Query
+    at: Sequence[str]
+    name: str
+    since: Since = BEGINNING_WORD
+    share: float = SHARE
+
+    def __post_init__(self) -> None:
+        require_name(self.name)
+        if not self.at:
+            raise QueryError("a query is attached at one connection point at least", hint="at='orders'")
+        if isinstance(self.share, bool) or not 0 < self.share <= 1:
+            raise QueryError("a share is more than 0 and at most 1", found=f"share={self.share!r}")
+        if not callable(self.query):
+            raise QueryError(f"{self.query!r} is no query", expected="a function from streams to outputs")
+
+
+def query_name(query: Query) -> str:
+    """What a query is called that nobody gives a name: as its function is."""
+    name = getattr(query, "__name__", "")
+    if not name or name == "<lambda>":
+        raise QueryError("the query has no name", hint="give it one with name='...'")
+    return str(name)
+
+
+def attach(network: Network, order: Order, place: Callable[[Output], Folder], marks: Mapping[str, int]) -> Network:
+    """A network with a query attached.
+
+    `place` is where a connection point lies, `marks` how far the attributes of each point's arc have come, by the name
+    of the point: for those that `since=` counts back from.
+    """
+    if any(known.name == order.name for known in network.attached):
+        raise QueryError(
+            f"a query '{order.name}' is attached already",
+            network=network.name,
+            hint="detach it, or choose another name",
+        )
+    builder = Builder(network.name)
+    builder._boxes.extend(network.boxes)
+    streams = [_stream(builder, order, point_of(network, name), place, marks) for name in order.at]
+    _check_arguments(order)
+    try:
+        order.query(*streams)
+    except TypeError as error:
+        raise QueryError(f"the query '{order.name}' cannot be built", found=f"TypeError: {error}") from error
+    fresh = builder._boxes[len(network.boxes) :]
+    outputs = tuple(box.name for box in fresh if isinstance(box, Output))
+    if not outputs:
+        raise QueryError(
+            f"the query '{order.name}' has no output", network=network.name, hint="end its stream with .output('name')"
+        )
+    others = [box.name for box in fresh if isinstance(box, Source) and not box.connector.catches_up]
+    if others:
+        raise QueryError(
+            f"the query '{order.name}' has an input of its own, '{others[0]}'",
+            network=network.name,
+            expected="streams of connection points alone",
+            hint="add the input to the application, and change the run with it",
+        )
+    boxes = tuple(box.name for box in fresh if not isinstance(box, Output))
+    told = Attached(order.name, tuple(order.at), _since_text(order.since), order.share, boxes, outputs)
+    return Network(network.name, tuple(builder._boxes), attached=(*network.attached, told))
+
+
+def detach(network: Network, name: str) -> Network:
+    """A network without an attached query; refused while another one reads what it keeps."""
+    known = next((each for each in network.attached if each.name == name), None)
+    if known is None:
+        names = [each.name for each in network.attached]
+        raise QueryError(
+            f"no query '{name}' is attached",
+            network=network.name,
+            found=", ".join(names) or "no attached query at all",
+            hint=did_you_mean(name, names),
+        )
+    readers = [each.name for each in network.attached if {*each.at} & {*known.outputs}]
+    if readers:
+        raise QueryError(
+            f"'{readers[0]}' is attached to a connection point of '{name}'",
+            network=network.name,
+            hint=f"detach '{readers[0]}' first",
+        )
+    rest = tuple(box for box in network.boxes if not _belongs(box, known))
+    return Network(network.name, rest, attached=tuple(each for each in network.attached if each is not known))
+
+
+def grafted(base: Network, before: Network | None, place: Callable[[Output], Folder]) -> Network:
+    """A network with all queries that were attached to an earlier version of it."""
+    network = base
+    for known in before.attached if before is not None else ():
+        network = _graft(network, known, [box for box in before.boxes if _belongs(box, known)], place)  # type: ignore[union-attr]
+    return network
+
+
+def point_of(network: Network, name: str) -> Output:
+    """The connection point of a name."""
+    points = [output for output in network.outputs if isinstance(output.target, ConnectionPoint)]
+    found = next((output for output in points if output.name == name), None)
+    if found is None:
+        names = [output.name for output in points]
+        raise QueryError(
+            f"the network has no connection point '{name}'",
+            network=network.name,
+            found=", ".join(names) or "no connection point at all",
+            hint=did_you_mean(name, names) or "declare one with stream.connection_point('name')",
+        )
+    return found
+
+
+def _graft(network: Network, known: Attached, boxes: Sequence[Box], place: Callable[[Output], Folder]) -> Network:
+    builder = Builder(network.name)
+    builder._boxes.extend(network.boxes)
+    for name in known.at:
+        point_of(network, name)  # refused, if it is gone
+    found = {box.name: box for box in network.boxes if not isinstance(box, Output)}
+    for box in boxes:
+        inputs = tuple(_rebound(port, found, known, network) for port in box.inputs)
+        new = replace(box, inputs=inputs) if inputs else box
+        if isinstance(new, Source) and isinstance(new.connector, PointHistory):
+            folder = place(point_of(network, new.connector.point))
+            new = replace(new, connector=replace(new.connector, folder=folder))
+        builder._add(new)
+        if not isinstance(new, Output):
+            found[new.name] = new
+    return Network(network.name, tuple(builder._boxes), attached=(*network.attached, known))
+
+
+def _rebound(port: Port, found: Mapping[str, Box], known: Attached, network: Network) -> Port:
+    box = found.get(port.box.name)
+    if box is None or port.index >= len(box.ports) or Port(box, port.index).schema != port.schema:
+        what = "is gone" if box is None else "has other columns"
+        raise QueryError(
+            f"the query '{known.name}' is attached to the stream '{port.name}', which {what}",
+            network=network.name,
+            hint=f"leave the stream as it was, or detach the query first: run.detach('{known.name}')",
+        )
+    return Port(box, port.index)
+
+
+def _belongs(box: Box, known: Attached) -> bool:
+    return box.name in (known.outputs if isinstance(box, Output) else known.boxes)
+
+
+def _stream(
+    builder: Builder, order: Order, point: Output, place: Callable[[Output], Folder], marks: Mapping[str, int]
+) -> Stream:
+    """The stream of a connection point: its history since a moment, and then its arc."""
+    arc = point.inputs[0]
+    if order.since == NOW_WORD:
+        return Stream(builder, arc)
+    on = next(iter(arc.progressing), None)
+    if on is None:
+        raise QueryError(
+            f"the stream at '{point.name}' makes no progress, so its history cannot be joined to it",
+            hint=f"attach since='{NOW_WORD}', or read the point with pk.connection_point(...) in another network",
+        )
+    also = tuple((name, Punctuated()) for name in arc.progressing if name != on)
+    connector = PointHistory(place(point), point=point.name, share=order.share)
+    history = Source(
+        f"{order.name} {point.name} past", (), arc.schema, on, connector, Punctuated(), "route", "external", also
+    )
+    stream = builder._add(history)
+    least = _least(order.since, on, arc, marks.get(point.name, BEGINNING))
+    if least is not None:
+        text = f'"{on}" >= {least}'
+        cut = Filter(f"{order.name} {point.name} since", (stream._port,), (bind_predicate(text, arc.schema),), False)
+        stream = builder._add(cut)
+    return builder._add(Seam(f"{order.name} {point.name} seam", (stream._port, arc), history.name))
+
+
+def _least(since: Since, on: str, arc: Port, mark: int) -> str | None:
+    """The least value that is wanted of a progressing attribute, as it is written in SQL; None for any."""
+    kind = arc.schema.field(on).type
+    if since == BEGINNING_WORD:
+        return None
+    if isinstance(since, dt.datetime | dt.date):
+        tick = tick_of(since, kind)
+    else:
+        try:
+            length = duration_ticks(since, kind)
+        except QueryError as error:
+            raise QueryError(f"since={since!r} says nothing on '{on}'", expected=SINCE, found=str(kind)) from error
+        if length < 0:
+            raise QueryError("history lies behind, not ahead", found=f"since={since!r}")
+        if mark in (BEGINNING, END):
+            return None  # nothing is known to have passed, or all has: what is held is all there is
+        tick = max(mark - length, BEGINNING + 1)
+    text = tick_text(tick, kind)
+    return text if text.lstrip("-").isdigit() else f"timestamp '{text}'"
+
+
+def _since_text(since: Since) -> str:
+    return since if isinstance(since, str) else str(since)
+
+
+def _check_arguments(order: Order) -> None:
+    """Refuse a function that takes another number of streams than there are connection points."""
+    try:
+        inspect.signature(order.query).bind(*order.at)
+    except TypeError as error:
+        raise QueryError(
+            f"the query '{order.name}' takes other arguments than its connection points",
+            expected=f"a function of {len(order.at)}: {', '.join(order.at)}",
+            found=str(inspect.signature(order.query)),
+        ) from error
+    except ValueError:
+        return  # nobody knows what it takes
