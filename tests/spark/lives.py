@@ -137,6 +137,12 @@ class Calm:
         return Calm(tuples, place / "data", place / "out", told)
 
 
+def newest_batch(board: Path) -> int:
+    """The number of the last record on a board; -1 if there is none."""
+    names = [name.split("-")[0] for name in os.listdir(board) if name.endswith(".json")] if board.is_dir() else []
+    return max(map(int, names), default=-1)
+
+
 def rows_of(out: Path, name: str) -> Counter[tuple[Any, ...]]:
     table = pa.table(deltalake.DeltaTable(str(out / name)).to_pyarrow_table())
     return Counter(tuple(row.values()) for row in table.select(sorted(table.column_names)).to_pylist())

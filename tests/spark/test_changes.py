@@ -12,7 +12,7 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 import pytest
-from tests.spark.lives import PER_FILE, Calm, Life, account_of, rows_of
+from tests.spark.lives import PER_FILE, Calm, Life, account_of, newest_batch, rows_of
 
 APP = Path(__file__).with_name("change_network.py")
 KILLS = int(os.environ.get("PENSTOCK_CHANGE_KILLS", "1"))
@@ -76,9 +76,9 @@ def test_kills_around_the_changes_do_not_matter(calm: Calm, tmp_path: Path) -> N
     moments = sorted(rng.choice(range(1, 7)) * EVERY + rng.randint(-1, 1) for _ in range(KILLS))
     for number, moment in enumerate(moments):
         life = _begin(calm.data, tmp_path, str(EVERY), rng.choice(("express", "exchange")), f"life-{number}.log")
-        aim = max(moment, _newest(board) + 1)
+        aim = max(moment, newest_batch(board) + 1)
         groups = life.groups()
-        while _newest(board) < aim:
+        while newest_batch(board) < aim:
             assert life.process.poll() is None, life.log.read_text(errors="replace")
             groups = life.groups()
             time.sleep(0.01)
@@ -87,8 +87,3 @@ def test_kills_around_the_changes_do_not_matter(calm: Calm, tmp_path: Path) -> N
     told = _begin(calm.data, tmp_path, str(EVERY), log="last.log").finish()
     _check(calm, told, tmp_path / "out")
     assert len(told["versions"]) >= 2
-
-
-def _newest(board: Path) -> int:
-    names = [name.split("-")[0] for name in os.listdir(board) if name.endswith(".json")] if board.is_dir() else []
-    return max(map(int, names), default=-1)
