@@ -6,6 +6,8 @@ import os
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
+import pyarrow as pa
+
 from penstock.connectors.points.point_history import SHARE
 from penstock.errors import QueryError
 from penstock.language.attaching import BEGINNING_WORD, Order, Query, Since, query_name
@@ -25,7 +27,7 @@ from penstock.runtime.settings import AUTO, POWER, PROCESS, TRAIN_BYTES, Setting
 from penstock.runtime.stepping.stepper import Stepper
 from penstock.runtime.versions import Version
 from penstock.spark.carrier import dumps
-from penstock.spark.run import Run, run_to_end
+from penstock.spark.run import Run, read_now, run_to_end
 from penstock.spark.session import parallelism
 from penstock.storage.folder import Folder
 from penstock.storage.lease import refuse_if_held
@@ -135,6 +137,11 @@ class Network(Builder):
         """What a run of this network has produced so far, and who waits in it; the run may be going on elsewhere."""
         folder = Folder(checkpoint)
         return Result(look_at(compile_network(self.network, architecture_of(folder)), folder))
+
+    def read(self, checkpoint: str, name: str, *, master: str | None = None) -> pa.Table:
+        """What an output, a connection point or a view of a run shows now; the run may be going on elsewhere."""
+        folder = Folder(checkpoint)
+        return read_now(look_at(compile_network(self.network, architecture_of(folder)), folder), name, master)
 
     def change(self, checkpoint: str, *, discard: Iterable[str] = (), seconds: float = 60.0) -> Version:
         """Ask the run that uses a checkpoint, in another process, to go on with this network: see `Run.change`.

@@ -294,3 +294,27 @@ class Output(Box):
 
     def describe(self) -> str:
         return self.target.describe()
+
+
+@dataclass(frozen=True)
+class View(Box):
+    """A path without an application (aurora.md 2.1): what leaves here is computed when somebody asks for it."""
+
+    kind: ClassVar[str] = "view"
+    page: ClassVar[str] = "views.md"
+
+    @property
+    def ports(self) -> tuple[str, ...]:
+        return ()
+
+    def schema(self, port: int) -> pa.Schema:
+        return self.inputs[0].schema
+
+    def progress(self, port: int, inputs: Sequence[Marks]) -> Marks:
+        return inputs[0]
+
+    def required(self, port_columns: Sequence[frozenset[str]]) -> tuple[frozenset[str], ...]:
+        return (frozenset(self.inputs[0].schema.names),)
+
+    def describe(self) -> str:
+        return "computed when it is read"

@@ -17,6 +17,7 @@ from penstock.cli.boxes import boxes
 from penstock.cli.check import check
 from penstock.cli.demo import demo
 from penstock.cli.failures import reported
+from penstock.cli.files import write_table
 from penstock.cli.points import show_points
 from penstock.cli.step import show_steps
 from penstock.cli.stopping import interruptible, start_spark, stop_on_signal
@@ -206,6 +207,26 @@ def points(
     """List the connection points of a run: where they are, what they hold since when, and what they keep."""
     with reported():
         show_points(Console(highlight=False), load(application, network).look(checkpoint).points())
+
+
+@app.command()
+def read(
+    application: Annotated[Path, typer.Argument(help="A Python file that defines a network.")],
+    name: Annotated[str, typer.Argument(help="An output, a connection point or a view.")],
+    checkpoint: Annotated[str, typer.Option(help="The checkpoint of its run, running or stopped.")],
+    network: Annotated[str | None, typer.Option(help="Which variable, if the file defines several networks.")] = None,
+    master: Annotated[str | None, typer.Option(help="The Spark master, for a view that is computed.")] = None,
+    rows: Annotated[int, typer.Option(min=0, help="How many tuples to show.")] = 20,
+    to: Annotated[Path | None, typer.Option(help="Write them all to this file: .parquet, .csv.")] = None,
+) -> None:
+    """Show what an output, a connection point or a view of a run holds; a view that keeps nothing is computed."""
+    console = Console()
+    with reported():
+        with console.status(f"reading '{name}'"):
+            tuples = load(application, network).read(checkpoint, name, master=master)
+        if to is not None:
+            write_table(tuples, to)
+        _show(console, name, tuples, rows)
 
 
 @app.command()

@@ -25,11 +25,10 @@ from penstock.boxes.filter.box import Filter
 from penstock.boxes.requirements import require_name
 from penstock.boxes.seam.box import Seam
 from penstock.connectors.points.point_history import SHARE, PointHistory
-from penstock.connectors.points.point_target import ConnectionPoint
 from penstock.errors import QueryError
 from penstock.language.builder import Builder
+from penstock.language.kept_streams import Ways, history_source, point_or_view, points_of
 from penstock.language.stream import Stream
-from penstock.progress.policies.punctuated import Punctuated
 from penstock.storage.folder import Folder
 
 Query = Callable[..., object]
@@ -83,7 +82,9 @@ def attach(network: Network, order: Order, place: Callable[[Output], Folder], ma
         )
     builder = Builder(network.name)
     builder._boxes.extend(network.boxes)
-    streams = [_stream(builder, order, point_of(network, name), place, marks) for name in order.at]
+    ways = Ways(builder, network, order.name, lambda point: past_and_arc(builder, order, point, place, marks))
+    live = order.since == NOW_WORD
+    streams = [ways.arc(name) if live else ways.of(name) for name in order.at]
     _check_arguments(order)
     try:
         order.query(*streams)
@@ -138,32 +139,18 @@ def grafted(base: Network, before: Network | None, place: Callable[[Output], Fol
     return network
 
 
-def point_of(network: Network, name: str) -> Output:
-    """The connection point of a name."""
-    points = [output for output in network.outputs if isinstance(output.target, ConnectionPoint)]
-    found = next((output for output in points if output.name == name), None)
-    if found is None:
-        names = [output.name for output in points]
-        raise QueryError(
-            f"the network has no connection point '{name}'",
-            network=network.name,
-            found=", ".join(names) or "no connection point at all",
-            hint=did_you_mean(name, names) or "declare one with stream.connection_point('name')",
-        )
-    return found
-
-
 def _graft(network: Network, known: Attached, boxes: Sequence[Box], place: Callable[[Output], Folder]) -> Network:
     builder = Builder(network.name)
     builder._boxes.extend(network.boxes)
     for name in known.at:
-        point_of(network, name)  # refused, if it is gone
+        point_or_view(network, name)  # refused, if it is gone
     found = {box.name: box for box in network.boxes if not isinstance(box, Output)}
     for box in boxes:
         inputs = tuple(_rebound(port, found, known, network) for port in box.inputs)
         new = replace(box, inputs=inputs) if inputs else box
         if isinstance(new, Source) and isinstance(new.connector, PointHistory):
-            folder = place(point_of(network, new.connector.point))
+            (point,) = points_of(network, new.connector.point)
+            folder = place(point)
             new = replace(new, connector=replace(new.connector, folder=folder))
         builder._add(new)
         if not isinstance(new, Output):
@@ -187,31 +174,37 @@ def _belongs(box: Box, known: Attached) -> bool:
     return box.name in (known.outputs if isinstance(box, Output) else known.boxes)
 
 
-def _stream(
+def _since_text(since: Since) -> str:
+    return since if isinstance(since, str) else str(since)
+
+
+def _check_arguments(order: Order) -> None:
+    """Refuse a function that takes another number of streams than there are connection points."""
+    try:
+        inspect.signature(order.query).bind(*order.at)
+    except TypeError as error:
+        raise QueryError(
+            f"the query '{order.name}' takes other arguments than its connection points",
+            expected=f"a function of {len(order.at)}: {', '.join(order.at)}",
+            found=str(inspect.signature(order.query)),
+        ) from error
+    except ValueError:
+        return  # nobody knows what it takes
+
+
+def past_and_arc(
     builder: Builder, order: Order, point: Output, place: Callable[[Output], Folder], marks: Mapping[str, int]
 ) -> Stream:
     """The stream of a connection point: its history since a moment, and then its arc."""
-    arc = point.inputs[0]
-    if order.since == NOW_WORD:
-        return Stream(builder, arc)
-    on = next(iter(arc.progressing), None)
-    if on is None:
-        raise QueryError(
-            f"the stream at '{point.name}' makes no progress, so its history cannot be joined to it",
-            hint=f"attach since='{NOW_WORD}', or read the point with pk.connection_point(...) in another network",
-        )
-    also = tuple((name, Punctuated()) for name in arc.progressing if name != on)
+    arc, label = point.inputs[0], f"{order.name} {point.name}"
     connector = PointHistory(place(point), point=point.name, share=order.share)
-    history = Source(
-        f"{order.name} {point.name} past", (), arc.schema, on, connector, Punctuated(), "route", "external", also
-    )
+    history = history_source(f"{label} past", point, connector)
     stream = builder._add(history)
-    least = _least(order.since, on, arc, marks.get(point.name, BEGINNING))
+    least = _least(order.since, history.on, arc, marks.get(point.name, BEGINNING))
     if least is not None:
-        text = f'"{on}" >= {least}'
-        cut = Filter(f"{order.name} {point.name} since", (stream._port,), (bind_predicate(text, arc.schema),), False)
-        stream = builder._add(cut)
-    return builder._add(Seam(f"{order.name} {point.name} seam", (stream._port, arc), history.name))
+        predicate = bind_predicate(f'"{history.on}" >= {least}', arc.schema)
+        stream = builder._add(Filter(f"{label} since", (stream._port,), (predicate,), False))
+    return builder._add(Seam(f"{label} seam", (stream._port, arc), history.name))
 
 
 def _least(since: Since, on: str, arc: Port, mark: int) -> str | None:
@@ -233,21 +226,3 @@ def _least(since: Since, on: str, arc: Port, mark: int) -> str | None:
         tick = max(mark - length, BEGINNING + 1)
     text = tick_text(tick, kind)
     return text if text.lstrip("-").isdigit() else f"timestamp '{text}'"
-
-
-def _since_text(since: Since) -> str:
-    return since if isinstance(since, str) else str(since)
-
-
-def _check_arguments(order: Order) -> None:
-    """Refuse a function that takes another number of streams than there are connection points."""
-    try:
-        inspect.signature(order.query).bind(*order.at)
-    except TypeError as error:
-        raise QueryError(
-            f"the query '{order.name}' takes other arguments than its connection points",
-            expected=f"a function of {len(order.at)}: {', '.join(order.at)}",
-            found=str(inspect.signature(order.query)),
-        ) from error
-    except ValueError:
-        return  # nobody knows what it takes

@@ -1,16 +1,17 @@
-"""What a stream's `connection_point` declares, checked when the network is built."""
+"""What a stream's `connection_point` and `view` declare, checked when the network is built."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 import pyarrow as pa
 
-from penstock.algebra.box import Port
+from penstock.algebra.box import Box, Output, Port, View
 from penstock.algebra.ticks import Duration
 from penstock.boxes.requirements import key_columns
 from penstock.connectors.points.keeping import Keep, keep_of
-from penstock.connectors.points.point_target import ConnectionPoint
+from penstock.connectors.points.point_target import GRACE, ConnectionPoint
 from penstock.connectors.points.stored_files import OWN_COLUMNS
 from penstock.errors import QueryError
 from penstock.progress.idle import span_ns
@@ -40,3 +41,34 @@ def point_target(
         raise QueryError("the grace must be positive", found=f"grace={grace!r}")
     place = Folder(path if path is not None else f"points/{name}")
     return ConnectionPoint(place, keep=kept, key=columns, on=on, grace=grace, beside=path is None)
+
+
+ALL: Final = "all"
+SOME: Final = "some"
+NONE: Final = "none"
+
+
+def view_box(
+    port: Port,
+    name: str,
+    materialize: str,
+    keep: Keep | Duration | None,
+    key: Sequence[str] | str,
+    path: str | None,
+) -> Box:
+    """A view: a connection point, where its results are kept."""
+    if materialize not in (ALL, SOME, NONE):
+        raise QueryError(f"materialize={materialize!r} is unknown", expected=f"one of {ALL}, {SOME}, {NONE}")
+    if materialize == SOME and keep is None:
+        raise QueryError("say how much of the view is kept", hint="keep='1 hour', or materialize='all'")
+    if materialize != SOME and keep is not None:
+        raise QueryError(f"keep= goes with materialize='{SOME}'", found=f"keep={keep!r}, materialize={materialize!r}")
+    if materialize != NONE:
+        return Output(name, (port,), point_target(port, name, keep, key, path, GRACE))
+    if key or path is not None:
+        raise QueryError(
+            f"a view with materialize='{NONE}' keeps nothing",
+            found="key=" if key else "path=",
+            hint=f"materialize='{ALL}' keeps its results in a table",
+        )
+    return View(name, (port,))

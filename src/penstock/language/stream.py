@@ -34,7 +34,7 @@ from penstock.connectors.tables.static_table import StaticTable
 from penstock.connectors.targets.kept_results import Results
 from penstock.connectors.targets.target import Target
 from penstock.errors import QueryError
-from penstock.language.point import point_target
+from penstock.language.point import point_target, view_box
 
 if TYPE_CHECKING:
     from penstock.language.builder import Builder
@@ -309,6 +309,25 @@ class Stream:
         """
         with self._builder._building(name):
             self._builder._add(Output(name, (self._port,), point_target(self._port, name, keep, key, path, grace)))
+            return self
+
+    def view(
+        self,
+        name: str,
+        *,
+        materialize: str = "all",
+        keep: Keep | Duration | None = None,
+        key: Sequence[str] | str = (),
+        path: str | None = None,
+    ) -> Stream:
+        """Name what flows here for those who may want it later: `run.read(name)`, `run.attach(..., at=name)`.
+
+        With `materialize="all"` results are computed and kept; with "some" the last of them, as much as `keep` says;
+        with "none" nothing is computed until somebody asks, and then from what connection points before it hold.
+        `key` and `path` are those of `connection_point`. The stream goes on as it was.
+        """
+        with self._builder._building(name):
+            self._builder._add(view_box(self._port, name, materialize, keep, key, path))
             return self
 
     def late(self) -> Stream:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import threading
 import time
 import weakref
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any, Protocol
 
 import pyarrow as pa
@@ -18,7 +19,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from penstock.algebra.network import Network
 from penstock.connectors.points.point_history import SHARE
-from penstock.errors import InternalError, PenstockError
+from penstock.errors import InternalError, PenstockError, QueryError
 from penstock.language.attaching import BEGINNING_WORD, Order, Query, Since, query_name
 from penstock.plan.compile import compile_network
 from penstock.plan.plan import Plan
@@ -28,22 +29,25 @@ from penstock.runtime.attaching import attached_plan, detached_plan
 from penstock.runtime.board import Board, Record
 from penstock.runtime.job import Job
 from penstock.runtime.offsets import intake_offset
+from penstock.runtime.opening import open_job
 from penstock.runtime.outlet import Outlet
 from penstock.runtime.overdue import Failure
 from penstock.runtime.promises import Promise
 from penstock.runtime.result import Result
-from penstock.runtime.settings import EXPRESS
+from penstock.runtime.settings import EXPRESS, PROCESS
 from penstock.runtime.shelf import Shelf
 from penstock.runtime.spark_log import SparkLog
 from penstock.runtime.traces import Trace
 from penstock.runtime.versions import Version
+from penstock.runtime.viewing import shown
 from penstock.runtime.waiting import Waiting
 from penstock.runtime.ways import run_stages, way_of
-from penstock.spark.carrier import JobTicket, our_errors, ship
+from penstock.spark.carrier import JobTicket, dumps, our_errors, ship
 from penstock.spark.failures import explained
 from penstock.spark.query import collect, exchanged, start_query
-from penstock.spark.session import get_session
-from penstock.storage.folder import synced_together
+from penstock.spark.session import get_session, parallelism
+from penstock.storage.folder import Folder, synced_together
+from penstock.storage.temporary import TemporaryFolder
 
 _LISTEN_SECONDS = 0.2
 """How often a run looks whether another process asks it to change."""
@@ -102,9 +106,12 @@ class Run:
     def checkpoint(self) -> str:
         return self._job.checkpoint.path
 
-    def read(self, output: str) -> pa.Table:
-        """The tuples of an output that have been committed so far."""
-        return self.result[output]
+    def read(self, name: str) -> pa.Table:
+        """The tuples of an output, a connection point or a view that have been committed so far.
+
+        A view that keeps nothing is computed from what the connection points before it hold.
+        """
+        return read_now(self._job, name)
 
     def stop(self) -> Result:
         """Stop cleanly: a batch that is under way is finished or done again after a restart."""
@@ -125,16 +132,16 @@ class Run:
             self._raise_failure()
             return over
 
-    def wait_for(self, condition: Callable[[Record], bool], seconds: float = 60.0) -> Record:
-        """Wait until the board's latest record satisfies a condition."""
-        deadline = time.monotonic() + seconds
+    def wait_for(self, condition: Callable[[Record], bool], seconds: float | None = 60.0) -> Record:
+        """Wait until the board's latest record satisfies a condition, at most so many seconds if they are given."""
+        deadline = math.inf if seconds is None else time.monotonic() + seconds
         while True:
             self._raise_failure()
             record = self.result.record()
             if condition(record):
                 return record
             if time.monotonic() > deadline:
-                raise TimeoutError(f"the condition did not hold within {seconds} s; the run is at {record}")
+                raise TimeoutError(f"the condition did not hold within {seconds} s; the run is at batch {record.batch}")
             with self._changed:
                 self._changed.wait(0.05)
 
@@ -272,7 +279,13 @@ class Run:
     def _take_effect(self, job: Job, seconds: float | None) -> Version:
         """Wait until a version has taken effect, if somebody wants to; what it is."""
         if seconds != 0:
-            self.wait_for(lambda record: record.version >= job.version, 1e9 if seconds is None else seconds)
+            over = self.wait_for(lambda record: record.version >= job.version or not self._query.isActive, seconds)
+            if over.version < job.version and self.result.record().version < job.version:
+                raise QueryError(
+                    f"the run has ended before version {job.version} of its network could take effect",
+                    network=job.plan.network.name,
+                    hint="connection points can be read by another network: pk.connection_point(path)",
+                )
         return self._jobs.versions.at(job.version)
 
     def _answer(self) -> None:
@@ -319,6 +332,19 @@ def _listen(of: weakref.ref[Run], over: threading.Event) -> None:
         with contextlib.suppress(PenstockError):  # a disk that fails now is told by the next batch
             run._answer()
         del run
+
+
+def read_now(job: Job, name: str, master: str | None = None) -> pa.Table:
+    """What an output, a connection point or a view of a run shows now."""
+    if name in Result(job).outputs():
+        return Result(job)[name]
+    found = shown(job, name)
+    if isinstance(found, pa.Table):
+        return found
+    folder = TemporaryFolder("penstock-view-")
+    settings = replace(job.settings, durability=PROCESS)
+    own = open_job(found, settings, Folder(folder.path), parallelism(master), keep=folder, dumps=dumps)
+    return run_to_end(own, master=master)[name]
 
 
 def run_to_end(job: Job, *, master: str | None = None, on_batch: Callable[[Record], None] | None = None) -> Result:
