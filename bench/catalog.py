@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from penstock.errors import QueryError
+from penstock_bench.attach import ATTACH
 from penstock_bench.bandjoin import BANDJOIN
 from penstock_bench.calls import CALLS
 from penstock_bench.contract import OURS, Benchmark, Peer
@@ -33,6 +34,7 @@ BENCHMARKS: Final[tuple[Benchmark, ...]] = (
     LULL,
     LATE,
     BANDJOIN,
+    ATTACH,
 )
 
 

@@ -125,3 +125,16 @@ def _log_scale(axes: Axes, which: str, values: Sequence[float]) -> None:
         axes.set(**{f"{which}scale": "log"})
     axes.set(**{f"{which}lim": (bottom, top)})
     (axes.xaxis if which == "x" else axes.yaxis).set_major_formatter(PLAIN)
+
+
+def over_time(figure: Figure, bench: Benchmark, found: Mapping[str, Any]) -> None:
+    """The latency of live results, before a query is attached, while it reads the history, and after."""
+    cases = {case: own for case, own in found["attach"].items() if "series" in own}
+    figure.set_size_inches(10, 2.8 * max(1, len(cases)))
+    panels = figure.subplots(len(cases), 1, squeeze=False)
+    for (axes,), (case, own) in zip(panels, cases.items(), strict=True):
+        axes.plot(*zip(*own["series"], strict=True), color="#0072b2", marker=".", linewidth=0.8)
+        axes.axvspan(own["attached"], own["caught"], color="#e69f00", alpha=0.2, label="history is read")
+        axes.set(title=f"{case}: {own['rate'] / 1e6:.1f} M rows/s", xlabel="seconds", ylabel="latency in ms")
+        axes.set_ylim(bottom=0)
+        axes.legend()
