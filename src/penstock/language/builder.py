@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 import pyarrow as pa
 
-from penstock.algebra.box import Box, Output, Port
+from penstock.algebra.box import Box, Output, Port, View
 from penstock.algebra.expressions.expression import bind_predicate
 from penstock.algebra.network import Network as FrozenNetwork
 from penstock.algebra.schema import SchemaLike, parse_schema, plain_schema
@@ -125,10 +125,11 @@ class Builder:
     def _add(self, box: Box) -> Stream:
         require_name(box.name)
         # Outputs have names of their own: a stream may leave under the name of its input.
-        rivals = [b.name for b in self._boxes if isinstance(b, Output) == isinstance(box, Output)]
+        leaves = isinstance(box, Output | View)
+        rivals = [b.name for b in self._boxes if isinstance(b, Output | View) == leaves]
         if box.name in rivals:
             raise QueryError(
-                f"there is already {'an output' if isinstance(box, Output) else 'a box'} named '{box.name}'",
+                f"there is already {'an output' if leaves else 'a box'} named '{box.name}'",
                 found=", ".join(rivals),
                 hint="give it another name",
             )
