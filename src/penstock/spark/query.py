@@ -4,6 +4,8 @@
  IntakeSource ──> foreachBatch ─┬─> express:  collect ──> stage 1, 2, ... in this process ───────────────────┬─> Outlet
                                 └─> exchange: repartitionById ──> StageTask 1 ──> repartitionById ... ───────┘
 ```
+
+A small batch is read in this process, too. Then nobody asks Spark for the rows of the intake, and no job runs.
 """
 
 from __future__ import annotations
@@ -23,6 +25,7 @@ from penstock.runtime.stage import run_stage
 from penstock.runtime.train import ROW_SCHEMA, Row, from_batches, to_batch
 from penstock.spark.carrier import JobTicket, current_batch, wrapped_errors
 from penstock.spark.dataframe import DataFrameInput, DataFrameTask
+from penstock.spark.shares import Shares
 from penstock.spark.source import FORMAT, ROW_DDL, IntakeSource
 
 
@@ -48,13 +51,14 @@ def start_query(
     session: SparkSession,
     job: Job,
     ticket: JobTicket,
+    shares: Shares,
     *,
     to_the_end: bool,
     run_batch: Callable[[DataFrame, int], None],
 ) -> StreamingQuery:
     """Start the query; `run_batch` is called in this process with what the intake will read for a batch."""
     session.dataSource.register(IntakeSource)
-    intake = _intake(session, job, ticket)
+    intake = _intake(session, job, ticket, shares)
     writer = intake.writeStream.foreachBatch(run_batch).option("checkpointLocation", job.spark.path)
     return (writer.trigger(availableNow=True) if to_the_end else writer.trigger(processingTime="0 seconds")).start()
 
@@ -73,9 +77,9 @@ def exchanged(intake: DataFrame, job: Job, ticket: JobTicket) -> DataFrame:
     return rows
 
 
-def _intake(session: SparkSession, job: Job, ticket: JobTicket) -> DataFrame:
+def _intake(session: SparkSession, job: Job, ticket: JobTicket, shares: Shares) -> DataFrame:
     """The rows of all inputs: those of the intake, and those of Spark DataFrames, which take the same path."""
-    intake = session.readStream.format(FORMAT).option("job", ticket.text).load()
+    intake = session.readStream.format(FORMAT).options(job=ticket.text, shares=shares.text).load()
     frames = [
         source.connector.frame.withColumn(ARRIVED, unix_micros(current_timestamp())).mapInArrow(
             DataFrameTask(ticket, source.name, index), ROW_DDL
