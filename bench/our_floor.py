@@ -45,7 +45,7 @@ class OneStage:
         return [result for results in self._seen.values() for result in results]
 
     def progress(self) -> Sequence[Mapping[str, Any]]:
-        # Every batch of this query carries a tuple. Spark counts none, since the driver reads it and no task of Spark's.
+        # Every batch of this query carries a tuple. Spark counts none: the driver reads it, and no task of Spark's.
         return [{**batch, "numInputRows": int("addBatch" in batch["durationMs"])} for batch in self._run.batches()]
 
     def stop(self) -> None:

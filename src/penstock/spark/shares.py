@@ -4,10 +4,10 @@
  planner (a process of its own) ──> shares of the next batch, signed ──> driver, in foreachBatch ──> rows
 ```
 
-Spark would bring them, too, but only to tasks, and to start these takes longer than to read the few rows. The planner is
-on the driver's machine, so a file in a folder there is enough. It is unpickled only with the signature of this run: the
-key is drawn anew for every run, and only the driver and its planner have it. Whoever does not find his batch here leaves
-it to Spark's tasks.
+Spark would bring them, too, but only to tasks, and to start these takes longer than to read the few rows. The planner
+is on the driver's machine, so a file in a folder there is enough. It is unpickled only with the signature of this run:
+the key is drawn anew for every run, and only the driver and its planner have it. A batch that is not found here is left
+to Spark's tasks.
 """
 
 from __future__ import annotations
@@ -22,8 +22,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from pyspark import cloudpickle
-
-from penstock.storage.folder import Folder
 
 if TYPE_CHECKING:
     from penstock.runtime.planner import Assignment
@@ -46,6 +44,8 @@ class Shares:
 
     def leave(self, digest: str, assignments: Sequence[Assignment]) -> None:
         """Say what the batch reads whose offset comes to `digest`; what was said of another one is forgotten."""
+        from penstock.storage.folder import Folder
+
         content = cloudpickle.dumps((digest, list(assignments)))
         Folder(self.folder).write(_NAME, self._signed(content), content)
 
