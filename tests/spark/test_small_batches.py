@@ -56,6 +56,15 @@ def test_another_batch_is_left_to_sparks_tasks(tmp_path: Path, assignments: list
     assert (shares.take("a1"), shares.take("b2")) == (None, assignments)
 
 
+def test_a_planner_that_cannot_leave_anything_leaves_the_batch_to_tasks(
+    tmp_path: Path, assignments: list[Assignment]
+) -> None:
+    (tmp_path / "file").touch()
+    shares = Shares.in_folder(str(tmp_path / "file"))
+    shares.leave("a1", assignments)
+    assert shares.take("a1") is None
+
+
 class _Bomb:
     """Leaves a trace where it is unpickled."""
 

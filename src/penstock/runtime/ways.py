@@ -6,6 +6,8 @@
                     └─ many ──────> EXCHANGE: every stage a job of Spark, one task to a bucket ───┘
 ```
 
+On the express way this process reads a small batch, too (`small_batch.py`, `spark/shares.py`).
+
 Both run the same stages over the same state, so they give the same bytes, and batches of both kinds may follow each
 other. Few rows are not worth the exchange: Spark needs longer to move them than the stages to work on them.
 """

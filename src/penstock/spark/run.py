@@ -155,7 +155,7 @@ class Run:
         return {"state": state, "batch": record.batch, **shown, **told}
 
     def batches(self) -> list[dict[str, Any]]:
-        """Spark's own account of the last batches: id, rows, and the duration of each phase in milliseconds."""
+        """Spark's own account of the last batches: id, rows of its tasks, duration of each phase in milliseconds."""
         with self._explained():
             return [json.loads(p.json) for p in self._query.recentProgress]
 

@@ -12,6 +12,7 @@ to Spark's tasks.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import hmac
 import os
@@ -22,6 +23,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from pyspark import cloudpickle
+
+from penstock.errors import WorldError
 
 if TYPE_CHECKING:
     from penstock.runtime.planner import Assignment
@@ -47,7 +50,8 @@ class Shares:
         from penstock.storage.folder import Folder
 
         content = cloudpickle.dumps((digest, list(assignments)))
-        Folder(self.folder).write(_NAME, self._signed(content), content)
+        with contextlib.suppress(WorldError):  # no room for it: nobody needs it
+            Folder(self.folder).write(_NAME, self._signed(content), content)
 
     def take(self, digest: str) -> list[Assignment] | None:
         """What the batch reads whose offset comes to `digest`, if the planner has said so."""

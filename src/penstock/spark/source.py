@@ -74,9 +74,11 @@ class IntakeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _leave_shares(self, before: Offset, after: Offset) -> None:
         """If the batch is small, let the driver know what to read; if not, Spark asks for it."""
         from penstock.runtime.offsets import digest
+        from penstock.runtime.settings import EXCHANGE
         from penstock.runtime.small_batch import few_splits, reads_few
 
-        if self._shares is not None and reads_few(self._jobs.at(after.version), after):
+        job = self._jobs.at(after.version)
+        if self._shares is not None and job.settings.way != EXCHANGE and reads_few(job, after):
             assignments = self._plan().assignments(before, after)
             if few_splits(assignments):
                 self._shares.leave(digest(after), assignments)
