@@ -49,11 +49,16 @@ def by_every_way(
 ) -> Iterator[Journey]:
     """Run a network all the express way, all by exchange, and each batch as drawn; compare all that they leave.
 
-    `ways` are those of the first batch, of the second, and so on, and then from the beginning again. The clocks of the
-    inputs must be scripted, or the runs would differ by the time. Gives the journey whose ways are drawn.
+    On Spark it also runs with all batches read by tasks, none by the driver. `ways` are those of the first batch, of
+    the second, and so on, and then from the beginning again. The clocks of the inputs must be scripted, or the runs
+    would differ by the time. Gives the journey whose ways are drawn.
     """
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
         straight = {way: journey(build(), Path(folder, way), engine, way=way, **options) for way in (EXPRESS, EXCHANGE)}
+        if engine == "spark":
+            with pytest.MonkeyPatch.context() as nothing_left:
+                nothing_left.setattr("penstock.spark.run.Shares.take", lambda *_: None)
+                straight["read by tasks"] = journey(build(), Path(folder, "tasks"), engine, way=EXPRESS, **options)
         taken: list[str] = []
 
         def drawn(job: Any, offset: Any, before: Record) -> str:

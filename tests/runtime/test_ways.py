@@ -22,8 +22,9 @@ from penstock.runtime.job import Job
 from penstock.runtime.offsets import InputAt, Offset, Size, intake_offset, offset_text
 from penstock.runtime.planner import Planner
 from penstock.runtime.settings import AUTO, EXCHANGE, EXPRESS, WAYS, Settings
+from penstock.runtime.small_batch import FEW_BYTES, FEW_ROWS
 from penstock.runtime.train import OUTLET
-from penstock.runtime.ways import EXPRESS_BYTES, EXPRESS_HELD, EXPRESS_ROWS, run_stages, way_of
+from penstock.runtime.ways import EXPRESS_HELD, run_stages, way_of
 
 SCHEMA = {"ts": "int64", "k": "string"}
 ROWS = [(at, "xyz"[at % 3]) for at in range(30)]
@@ -63,9 +64,9 @@ def job(tmp_path: Path) -> Job:
     ("rows", "size", "held", "way"),
     [
         (0, 0, (), EXPRESS),
-        (EXPRESS_ROWS, EXPRESS_BYTES, (EXPRESS_HELD,), EXPRESS),
-        (EXPRESS_ROWS + 1, 0, (), EXCHANGE),
-        (0, EXPRESS_BYTES + 1, (), EXCHANGE),
+        (FEW_ROWS, FEW_BYTES, (EXPRESS_HELD,), EXPRESS),
+        (FEW_ROWS + 1, 0, (), EXCHANGE),
+        (0, FEW_BYTES + 1, (), EXCHANGE),
         (0, 0, (EXPRESS_HELD + 1,), EXCHANGE),
         (0, 0, (EXPRESS_HELD, 1), EXCHANGE),  # what all boxes hold together
     ],
@@ -76,7 +77,7 @@ def test_few_rows_few_bytes_and_few_held_tuples_go_the_express_way(
     assert chosen(job, offset(rows, size), holding(*held)) == way
 
 
-@pytest.mark.parametrize(("rows", "way"), [(EXPRESS_ROWS, EXPRESS), (EXPRESS_ROWS + 1, EXCHANGE)])
+@pytest.mark.parametrize(("rows", "way"), [(FEW_ROWS, EXPRESS), (FEW_ROWS + 1, EXCHANGE)])
 def test_nothing_else_has_a_say_in_it(rows: int, way: str, job: Job) -> None:
     """Neither the clock, nor how much was read before, nor what the boxes have done so far."""
     others = [
@@ -89,7 +90,7 @@ def test_nothing_else_has_a_say_in_it(rows: int, way: str, job: Job) -> None:
 
 
 def test_a_batch_done_again_goes_by_its_offset_and_so_the_same_way(job: Job) -> None:
-    for planned in (offset(EXPRESS_ROWS), offset(EXPRESS_ROWS + 1), replace(offset(), size=None)):
+    for planned in (offset(FEW_ROWS), offset(FEW_ROWS + 1), replace(offset(), size=None)):
         again = intake_offset(offset_text(planned))
         assert chosen(job, again, holding(5)) == chosen(job, planned, holding(5))
 
@@ -114,7 +115,7 @@ def test_a_network_with_a_dataframe_goes_by_exchange(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("way", [EXPRESS, EXCHANGE])
-@pytest.mark.parametrize("rows", [0, 10 * EXPRESS_ROWS])
+@pytest.mark.parametrize("rows", [0, 10 * FEW_ROWS])
 def test_a_setting_decides_for_all_batches(way: str, rows: int, job: Job) -> None:
     assert chosen(job, offset(rows), holding(10 * rows), way) == way
 
@@ -130,7 +131,7 @@ def test_a_plan_without_stages_needs_no_exchange_and_gives_the_same(tmp_path: Pa
 
     job = job_of(network(), tmp_path)
     assert job.plan.stages == 0
-    assert {chosen(job, offset(10 * EXPRESS_ROWS), Record(), way) for way in WAYS} == {EXPRESS}
+    assert {chosen(job, offset(10 * FEW_ROWS), Record(), way) for way in WAYS} == {EXPRESS}
     results = [network().run("local", way=way)["some"].to_pylist() for way in WAYS]
     assert results == [[{"ts": at, "k": "x"} for at in range(0, 30, 3)]] * 3
 

@@ -6,6 +6,8 @@
                     └─ many ──────> EXCHANGE: every stage a job of Spark, one task to a bucket ───┘
 ```
 
+On the express way this process reads a small batch, too (`small_batch.py`, `spark/shares.py`).
+
 Both run the same stages over the same state, so they give the same bytes, and batches of both kinds may follow each
 other. Few rows are not worth the exchange: Spark needs longer to move them than the stages to work on them.
 """
@@ -19,14 +21,12 @@ from penstock.runtime.board import Record
 from penstock.runtime.job import Job
 from penstock.runtime.offsets import Offset
 from penstock.runtime.settings import AUTO, EXCHANGE, EXPRESS
+from penstock.runtime.small_batch import reads_few
 from penstock.runtime.stage import run_stage
 from penstock.runtime.train import Row
 
-EXPRESS_ROWS: Final = 50_000
-"""A batch that reads more goes by exchange: from here on several cores are worth what it costs to reach them."""
-EXPRESS_BYTES: Final = 8 * 1024 * 1024
 EXPRESS_HELD: Final = 1_000_000
-"""So does one whose boxes hold more tuples than this: every stage may have to look at all of them."""
+"""A batch whose boxes hold more tuples goes by exchange: every stage may have to look at all of them."""
 
 
 def way_of(job: Job, offset: Offset, before: Record) -> str:
@@ -35,12 +35,8 @@ def way_of(job: Job, offset: Offset, before: Record) -> str:
         return EXPRESS
     if job.settings.way != AUTO:
         return job.settings.way
-    size = offset.size
-    if size is None or any(s.connector.planned_elsewhere for s in job.plan.network.sources):
-        return EXCHANGE  # nobody knows how much there is to read
     held = sum(work.held_rows for work in before.boxes.values())
-    few = size.rows <= EXPRESS_ROWS and size.bytes <= EXPRESS_BYTES and held <= EXPRESS_HELD
-    return EXPRESS if few else EXCHANGE
+    return EXPRESS if reads_few(job, offset) and held <= EXPRESS_HELD else EXCHANGE
 
 
 def run_stages(job: Job, batch: int, rows: Iterable[Row]) -> list[Row]:

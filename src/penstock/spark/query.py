@@ -4,13 +4,17 @@
  IntakeSource ──> foreachBatch ─┬─> express:  collect ──> stage 1, 2, ... in this process ───────────────────┬─> Outlet
                                 └─> exchange: repartitionById ──> StageTask 1 ──> repartitionById ... ───────┘
 ```
+
+A small batch is read in this process, too. Then nobody asks Spark for the rows of the intake, and no job runs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import contextlib
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import reduce
+from typing import Final
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -23,7 +27,12 @@ from penstock.runtime.stage import run_stage
 from penstock.runtime.train import ROW_SCHEMA, Row, from_batches, to_batch
 from penstock.spark.carrier import JobTicket, current_batch, wrapped_errors
 from penstock.spark.dataframe import DataFrameInput, DataFrameTask
+from penstock.spark.shares import Shares
 from penstock.spark.source import FORMAT, ROW_DDL, IntakeSource
+
+_PLAIN_PLAN: Final = {"spark.sql.codegen.wholeStage": "false", "spark.sql.ui.explainMode": "simple"}
+"""For a query of inputs of ours alone. Its plan is so small that code for it is not worth its making, nor is a long
+description of it; and Spark would make both for every batch."""
 
 
 @dataclass(frozen=True)
@@ -48,15 +57,20 @@ def start_query(
     session: SparkSession,
     job: Job,
     ticket: JobTicket,
+    shares: Shares,
     *,
     to_the_end: bool,
     run_batch: Callable[[DataFrame, int], None],
 ) -> StreamingQuery:
     """Start the query; `run_batch` is called in this process with what the intake will read for a batch."""
     session.dataSource.register(IntakeSource)
-    intake = _intake(session, job, ticket)
+    intake = _intake(session, job, ticket, shares)
     writer = intake.writeStream.foreachBatch(run_batch).option("checkpointLocation", job.spark.path)
-    return (writer.trigger(availableNow=True) if to_the_end else writer.trigger(processingTime="0 seconds")).start()
+    writer = writer.trigger(availableNow=True) if to_the_end else writer.trigger(processingTime="0 seconds")
+    ours = not any(source.connector.planned_elsewhere for source in job.plan.network.sources)
+    # Spark copies the settings of the session when a query starts: those of the session itself stay as they are.
+    with _settings(session, _PLAIN_PLAN if ours else {}):
+        return writer.start()
 
 
 def collect(frame: DataFrame) -> Iterator[Row]:
@@ -73,9 +87,9 @@ def exchanged(intake: DataFrame, job: Job, ticket: JobTicket) -> DataFrame:
     return rows
 
 
-def _intake(session: SparkSession, job: Job, ticket: JobTicket) -> DataFrame:
+def _intake(session: SparkSession, job: Job, ticket: JobTicket, shares: Shares) -> DataFrame:
     """The rows of all inputs: those of the intake, and those of Spark DataFrames, which take the same path."""
-    intake = session.readStream.format(FORMAT).option("job", ticket.text).load()
+    intake = session.readStream.format(FORMAT).options(job=ticket.text, shares=shares.text).load()
     frames = [
         source.connector.frame.withColumn(ARRIVED, unix_micros(current_timestamp())).mapInArrow(
             DataFrameTask(ticket, source.name, index), ROW_DDL
@@ -84,3 +98,16 @@ def _intake(session: SparkSession, job: Job, ticket: JobTicket) -> DataFrame:
         if isinstance(source.connector, DataFrameInput)
     ]
     return reduce(DataFrame.unionAll, frames, intake)
+
+
+@contextlib.contextmanager
+def _settings(session: SparkSession, wanted: Mapping[str, str]) -> Iterator[None]:
+    """Settings of a session that hold within; what somebody has set stays."""
+    added = [key for key in wanted if session.conf.get(key, None) is None]
+    try:
+        for key in added:
+            session.conf.set(key, wanted[key])
+        yield
+    finally:
+        for key in added:
+            session.conf.unset(key)

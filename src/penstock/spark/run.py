@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import logging
 import math
 import threading
 import time
@@ -27,8 +28,9 @@ from penstock.progress.idle import Span
 from penstock.runtime.asking import answer, forget_asked
 from penstock.runtime.attaching import attached_plan, detached_plan
 from penstock.runtime.board import Board, Record
+from penstock.runtime.intake import read_assignment
 from penstock.runtime.job import Job
-from penstock.runtime.offsets import intake_offset
+from penstock.runtime.offsets import Offset, digest, intake_offset
 from penstock.runtime.opening import open_job
 from penstock.runtime.outlet import Outlet
 from penstock.runtime.overdue import Failure
@@ -38,6 +40,7 @@ from penstock.runtime.settings import EXPRESS, PROCESS
 from penstock.runtime.shelf import Shelf
 from penstock.runtime.spark_log import SparkLog
 from penstock.runtime.traces import Trace
+from penstock.runtime.train import Row
 from penstock.runtime.versions import Version
 from penstock.runtime.viewing import shown
 from penstock.runtime.waiting import Waiting
@@ -46,9 +49,11 @@ from penstock.spark.carrier import JobTicket, dumps, our_errors, ship
 from penstock.spark.failures import explained
 from penstock.spark.query import collect, exchanged, start_query
 from penstock.spark.session import get_session, parallelism
+from penstock.spark.shares import Shares
 from penstock.storage.folder import Folder, synced_together
 from penstock.storage.temporary import TemporaryFolder
 
+LOG = logging.getLogger("penstock.run")
 _LISTEN_SECONDS = 0.2
 """How often a run looks whether another process asks it to change."""
 
@@ -83,13 +88,17 @@ class Run:
             self._log.follow(Board(job.board))
             session = get_session(master)
             self._ticket = ship(job)
+            self._shares_folder = TemporaryFolder("penstock-shares-")
+            self._shares = Shares.in_folder(self._shares_folder.path)
             self._jobs = Shelf.of(job)
             self._tickets = {job.version: self._ticket}
             for version in self._versions_to_do_again():
                 self._ticket_of(version)
             forget_asked(job.checkpoint)
             with self._explained():
-                self._query = start_query(session, job, self._ticket, to_the_end=to_the_end, run_batch=self._batch)
+                self._query = start_query(
+                    session, job, self._ticket, self._shares, to_the_end=to_the_end, run_batch=self._batch
+                )
         except BaseException:
             job.release()
             raise
@@ -157,7 +166,7 @@ class Run:
         return {"state": state, "batch": record.batch, **shown, **told}
 
     def batches(self) -> list[dict[str, Any]]:
-        """Spark's own account of the last batches: id, rows, and the duration of each phase in milliseconds."""
+        """Spark's own account of the last batches: id, rows of its tasks, duration of each phase in milliseconds."""
         with self._explained():
             return [json.loads(p.json) for p in self._query.recentProgress]
 
@@ -244,12 +253,14 @@ class Run:
         planned = intake_offset(offset)
         job = self._jobs.at(planned.version)
         way = way_of(job, planned, self._outlet.before(batch))
-        rows = collect(intake if way == EXPRESS else exchanged(intake, job, self._ticket_of(job.version)))
+        rows: Iterable[Row] | None = self._read_here(job, batch, planned) if way == EXPRESS else None
+        if rows is None:
+            rows = collect(intake if way == EXPRESS else exchanged(intake, job, self._ticket_of(job.version)))
         try:
             if way == EXPRESS:
                 with our_errors("a stage"), synced_together():
                     self._outlet.announce(job, batch, offset)
-                    rows = iter(run_stages(job, batch, rows))
+                    rows = run_stages(job, batch, rows)
             record = self._outlet.commit(batch, rows, offset)
             self._job = job
             with self._changed:
@@ -260,6 +271,23 @@ class Run:
             # Spark would make a text of it; who waits for the run gets the error itself, a callback's with its cause.
             self._failure = error
             raise
+
+    def _read_here(self, job: Job, batch: int, planned: Offset) -> list[Row] | None:
+        """The rows of a small batch, read in this process; None if Spark's tasks shall read them.
+
+        They shall if the planner has left no shares: the batch is not small, or was planned before a restart. And they
+        shall if anything goes wrong here: they may see paths that the driver does not, and a cluster has them try more
+        than once. What fails there, too, they tell as ever.
+        """
+        shares = self._shares.take(digest(planned))
+        if shares is None:
+            return None
+        try:
+            with synced_together():
+                return [row for share in shares for row in read_assignment(job, share, batch)]
+        except Exception as error:
+            LOG.info("batch %d is left to Spark's tasks, as it could not be read here: %s", batch, error)
+            return None
 
     def _versions_to_do_again(self) -> list[int]:
         """The versions of the network that are named by batches which were planned, but not done."""

@@ -14,10 +14,12 @@ from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPart
 from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailableNow
 
 from penstock.spark.carrier import JobTicket, ShippedJobs, current_batch, wrapped_errors
+from penstock.spark.shares import Shares
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from penstock.runtime.offsets import Offset
     from penstock.runtime.planner import Assignment, Planner
 
 FORMAT = "penstock"
@@ -25,7 +27,7 @@ ROW_DDL = "bucket int, header string, body binary"
 
 
 class IntakeSource(DataSource):
-    """Registered under the format `penstock`; its only option is the ticket of the job."""
+    """Registered under the format `penstock`; its options are the ticket of the job, and where shares are left."""
 
     @classmethod
     def name(cls) -> str:
@@ -35,7 +37,7 @@ class IntakeSource(DataSource):
         return ROW_DDL
 
     def streamReader(self, schema: Any) -> IntakeReader:
-        return IntakeReader(JobTicket.parse(self.options["job"]))
+        return IntakeReader(JobTicket.parse(self.options["job"]), Shares.parse(self.options["shares"]))
 
 
 class Share(InputPartition):
@@ -48,8 +50,9 @@ class Share(InputPartition):
 class IntakeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Plans on the driver, in a process of its own; reads on the workers."""
 
-    def __init__(self, ticket: JobTicket) -> None:
+    def __init__(self, ticket: JobTicket, shares: Shares) -> None:
         self._ticket = ticket
+        self._shares: Shares | None = shares
         self._jobs = ShippedJobs(ticket)
         self._planner: Planner | None = None
 
@@ -63,8 +66,22 @@ class IntakeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         with wrapped_errors(self._ticket):
             before = Offset.from_json(start)
             after = self._plan().latest(before)
-            # Spark takes offsets for equal if their texts are.
-            return start if after == before else after.to_json()
+            if after == before:
+                return start  # Spark takes offsets for equal if their texts are
+            self._leave_shares(before, after)
+            return after.to_json()
+
+    def _leave_shares(self, before: Offset, after: Offset) -> None:
+        """If the batch is small, let the driver know what to read; if not, Spark asks for it."""
+        from penstock.runtime.offsets import digest
+        from penstock.runtime.settings import EXCHANGE
+        from penstock.runtime.small_batch import few_splits, reads_few
+
+        job = self._jobs.at(after.version)
+        if self._shares is not None and job.settings.way != EXCHANGE and reads_few(job, after):
+            assignments = self._plan().assignments(before, after)
+            if few_splits(assignments):
+                self._shares.leave(digest(after), assignments)
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         from penstock.runtime.offsets import Offset
@@ -99,4 +116,4 @@ class IntakeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def __getstate__(self) -> dict[str, Any]:
         # Workers read; only the driver plans.
-        return {"_ticket": self._ticket, "_jobs": None, "_planner": None}
+        return {"_ticket": self._ticket, "_shares": None, "_jobs": None, "_planner": None}

@@ -1,0 +1,33 @@
+"""Which batches are small: by what they read at most, as their offsets say; never by the clock or by chance.
+
+The planner looks at it, too, so nothing that computes is loaded here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from penstock.runtime.job import Job
+from penstock.runtime.offsets import Offset
+from penstock.runtime.planner import Assignment
+
+FEW_ROWS: Final = 50_000
+"""A batch that reads more is not small: from here on several cores are worth what it costs to reach them."""
+FEW_BYTES: Final = 8 * 1024 * 1024
+FEW_SPLITS: Final = 32
+"""Parts of inputs that the driver reads one after the other. To open a file takes about as long as to read a short one,
+and Spark starts its tasks in the time of some dozens of them."""
+
+
+def reads_few(job: Job, offset: Offset) -> bool:
+    """Whether a batch reads few rows and bytes; not if nobody knows how much there is to read."""
+    size = offset.size
+    if size is None or any(source.connector.planned_elsewhere for source in job.plan.network.sources):
+        return False
+    return size.rows <= FEW_ROWS and size.bytes <= FEW_BYTES
+
+
+def few_splits(assignments: Sequence[Assignment]) -> bool:
+    """Whether the assignments of a batch are few enough for one process."""
+    return sum(len(assignment.splits) for assignment in assignments) <= FEW_SPLITS
