@@ -16,6 +16,7 @@ from typing import Any, Final, Protocol, runtime_checkable
 import pyarrow as pa
 
 from penstock.algebra.error_records import REJECT_SCHEMA
+from penstock.storage.folder import Folder
 
 __all__ = [
     "REJECT_SCHEMA",
@@ -111,6 +112,11 @@ class Journal(Protocol):
     def append(self, entries: Sequence[Mapping[str, Any]]) -> None:
         """Add entries; they are durable when this returns."""
 
+    @property
+    @abstractmethod
+    def folder(self) -> Folder:
+        """Where a feed may keep files of its own; they are durable once they are written."""
+
 
 class Feed(Protocol):
     """The driver's side of an open input. Feeds derive from it: a member that one lacks is found when it is made."""
@@ -170,6 +176,10 @@ class Connector(Protocol):
     def punctuated(self) -> bool:
         """Whether that punctuation says all of its progress, so that nobody need declare how it progresses."""
         return False
+
+    def in_order_of(self, on: str, *, descending: bool) -> Connector:
+        """The input, told on what it makes progress: one that has no order of its own takes that one."""
+        return self
 
     @abstractmethod
     def schema(self) -> pa.Schema | None:
