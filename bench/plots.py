@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from penstock.errors import QueryError, WorldError
 from penstock_bench.contract import Benchmark
-from penstock_bench.plots_bars import floor, smoothing, throughput, turns
+from penstock_bench.plots_bars import floor, point_query, smoothing, throughput, turns
 from penstock_bench.plots_lines import band_join, enabling, held
 
 if TYPE_CHECKING:
@@ -63,6 +63,7 @@ PLOTS: Final[Mapping[str, Plot]] = {
     "lull": Plot(held, "held"),
     "late": Plot(held, "held"),
     "bandjoin": Plot(band_join, "held"),
+    "point-query": Plot(point_query, "point_query"),
 }
 """By the name of the benchmark."""
 

@@ -42,7 +42,7 @@ def _asked(boxes: Sequence[Box]) -> dict[str, Bounds | None]:
         behind = [either(readers.get(Port(box, i).name, ())) for i in range(len(box.ports))]
         found.update({Port(box, i).name: asked for i, asked in enumerate(behind)})
         for slot, port in enumerate(box.inputs):
-            readers.setdefault(port.name, []).append(box.bounds_before(slot, behind))
+            readers.setdefault(port.name, []).insert(0, box.bounds_before(slot, behind))
     return found
 
 

@@ -188,7 +188,7 @@ def test_rows_that_leave_end_the_run_unless_it_is_said_otherwise(tmp_path: Path)
     lenient = Followed(pk.table(place, table="t", follow=True, changes="append"), tmp_path / "lenient")
     strict.news(), lenient.news()
     execute(place, "UPDATE t SET name = 'other' WHERE day = 1", "DELETE FROM t WHERE day = 2")
-    with pytest.raises(pk.WorldError, match="2 rows of table t .* left, or became other rows") as error:
+    with pytest.raises(pk.WorldError, match=r"2 rows of table t .* left, or became other rows") as error:
         strict.news()
     assert "2 gone, 1 new" in str(error.value)
     assert lenient.news() == [(1, "other")]

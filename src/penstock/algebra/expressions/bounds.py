@@ -100,7 +100,8 @@ def both(one: Bounds | None, other: Bounds | None) -> Bounds | None:
     if NOTHING in (one, other):
         return NOTHING
     parts = [part for each in (one, other) for part in (each.parts if isinstance(each, AllOf) else (each,))]
-    return AllOf(tuple(dict.fromkeys(parts)))
+    found = tuple(dict.fromkeys(parts))
+    return found[0] if len(found) == 1 else AllOf(found)
 
 
 def either(several: Iterable[Bounds | None]) -> Bounds | None:
