@@ -10,6 +10,7 @@ from unittest.mock import patch
 
 import deltalake
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import penstock as pk
@@ -86,8 +87,13 @@ def united(stream: pk.Stream) -> None:
     pk.union(stream.where("k = 1"), stream.where("k = 99")).output("o")
 
 
+def by_a_table(stream: pk.Stream) -> None:
+    wanted = pk.table(pa.table({"k": [5, None, 61], "name": ["five", "none", "sixty-one"]}))
+    stream.join(wanted, "l.k = r.k").where("v > 100").output("o")
+
+
 @pytest.mark.parametrize("train_rows", [None, 70])
-@pytest.mark.parametrize("behind", [by_key, renamed, by_time, two_readers, united])
+@pytest.mark.parametrize("behind", [by_key, renamed, by_time, two_readers, united, by_a_table])
 def test_the_answers_are_those_of_a_full_read(
     point: str, behind: Callable[[pk.Stream], None], train_rows: int | None
 ) -> None:
@@ -126,9 +132,19 @@ def test_what_the_input_is_told(tmp_path: Path) -> None:
     assert needed(asked(place, renamed)) == "k in (3, 17) and v >= 300 (ts)"
     assert needed(asked(place, two_readers)) == "k <= 3 or k = 50 (ts)"
     assert needed(asked(place, united)) == "k = 1 or k = 99 (ts)"
+    assert needed(asked(place, by_a_table)) == "v >= 100 and k in (5, 61) (ts)"
     assert needed(asked(place, lambda s: s.output("o"))) is None
     assert needed(asked(place, lambda s: s.aggregate(N, size=9).where("n = 3").output("o"))) is None
     assert needed(asked(place, lambda s: s.map(ts="ts", k="k + 1").where("k = 3").output("o"))) is None
+
+    pq.write_table(pa.table({"k": [5]}), tmp_path / "may-change.parquet")
+    for table, how in ((tmp_path / "may-change.parquet", "semi"), (pa.table({"k": [5]}), "anti")):
+        joined = asked(place, lambda s, table=table, how=how: s.join(pk.table(table), "l.k = r.k", how=how).output("o"))
+        assert needed(joined) is None
+    many = pa.table({"k": list(range(20_000))})
+    assert needed(asked(place, lambda s: s.join(pk.table(many), "l.k = r.k", how="semi").output("o"))) == (
+        "k between 0 and 19999 (ts)"
+    )
 
     def rest(stream: pk.Stream) -> None:
         for number, each in enumerate(stream.filter("k = 3", name="parts")):

@@ -35,6 +35,8 @@ Value = int | str | dt.date
 Extent = tuple[Any, Any] | None
 """The smallest and the largest value of a column; None if all of its values are NULL."""
 _SHOWN: Final = 5
+_MOST_VALUES: Final = 10_000
+"""Of more values only the smallest and the largest are held against those of a file."""
 
 
 @dataclass(frozen=True)
@@ -173,6 +175,17 @@ def rows_within(bounds: Bounds, rows: pa.Table | pa.RecordBatch) -> pa.Array:
 def bounds_of(predicate: Expression, schema: pa.Schema) -> Bounds | None:
     """What a predicate asks of columns of a schema, as far as comparisons with constants tell; None if nothing."""
     return _of(sqlglot.parse_one(predicate.sql, dialect=DIALECT), schema)
+
+
+def bounds_of_values(column: str, values: pa.ChunkedArray) -> Bounds | None:
+    """What is asked of a column that must have one of some values; None if nothing."""
+    kind = values.type
+    if not pa.types.is_string(kind) and not pa.types.is_integer(kind) and _time_name(kind) is None:
+        return None
+    if len(values.unique()) > _MOST_VALUES:
+        ends = pc.min_max(values)
+        return Within(column, ends["min"].as_py(), ends["max"].as_py())
+    return OneOf(column, tuple(sorted(value for value in values.unique().to_pylist() if value is not None)))
 
 
 def _of(node: Any, schema: pa.Schema) -> Bounds | None:

@@ -102,6 +102,10 @@ class StoredMemory(Store):
     def stamp(self) -> Stamp:
         return Stamp("memory")
 
+    @property
+    def fixed(self) -> pa.Table:
+        return self.rows
+
     def read(self, schema: pa.Schema) -> pa.Table:
         return self.rows.select(schema.names)
 
