@@ -101,8 +101,9 @@ class DeltaInput(Connector):
         files = self._files_now(log, versions[-1])
         found = [self.groups_of(file, versions[-1], (), schema) for file in files]
         sizes = sum(groups.bytes for groups in found), sum(file.size for file in files)
-        size = " of ".join(f"{size / 1e6:,.1f}" for size in sizes)
-        return f"reads {sum(groups.rows > 0 for groups in found)} of {len(files)} files, {size} MB"
+        unit, scale = ("MB", 1e6) if sizes[1] >= 1e6 else ("kB", 1e3)
+        size = " of ".join(f"{size / scale:,.1f}" for size in sizes)
+        return f"reads {sum(groups.rows > 0 for groups in found)} of {len(files)} files, {size} {unit}"
 
     def _files_now(self, log: TableLog, version: int) -> Sequence[AddedFile]:
         return log.files_at(version)

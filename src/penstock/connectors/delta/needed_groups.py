@@ -7,10 +7,11 @@ also if a row of it may be late or refused, for such rows are told of, whoever w
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -50,21 +51,23 @@ def needed_groups(
     fits = all(lossless(found.field(field.name).type, field.type) for field in schema if field.name in found.names)
     alike = {name for name in places if name in schema.names and found.field(name).type.equals(schema.field(name).type)}
     compared = [name for name in columns_in(needed.bounds) if name in alike and name not in known]
-    chosen, rows, size, clean = set[int](), 0, 0, True
-    for at in range(footer.num_row_groups):
-        group = footer.row_group(at)
-        spotless = fits and all(
-            name in alike
-            and _is_clean(group.column(places[name]), schema.field(name).type, issued.get(name, BEGINNING))
-            for name in needed.progressing
-        )
-        if spotless and not may_hold(needed.bounds, known | _extents(group, places, compared)):
-            continue
-        chosen.add(at)
-        clean = clean and spotless
-        rows, size = rows + group.num_rows, size + sum(group.column(i).total_compressed_size for i in places.values())
+    groups = [footer.row_group(at) for at in range(footer.num_row_groups)]
+    spotless = np.full(len(groups), fits and all(name in alike for name in needed.progressing))
+    for name in needed.progressing if spotless.any() else ():
+        facts = [group.column(places[name]).statistics for group in groups]
+        spotless &= _clean(facts, schema.field(name).type, issued.get(name, BEGINNING))
+    chosen = [
+        at
+        for at, group in enumerate(groups)
+        if not spotless[at] or may_hold(needed.bounds, known | _extents(group, places, compared))
+    ]
     exact = all(name in compared or name in known for name in columns_in(needed.bounds))
-    return NeededGroups(frozenset(chosen), rows, size, clean and exact)
+    return NeededGroups(
+        frozenset(chosen),
+        sum(groups[at].num_rows for at in chosen),
+        sum(groups[at].column(place).total_compressed_size for at in chosen for place in places.values()),
+        exact and bool(spotless[chosen].all()),
+    )
 
 
 def _extents(group: Any, places: Mapping[str, int], columns: list[str]) -> dict[str, Extent]:
@@ -80,13 +83,13 @@ def _extents(group: Any, places: Mapping[str, int], columns: list[str]) -> dict[
     return found
 
 
-def _is_clean(column: Any, kind: pa.DataType, issued: int) -> bool:
-    """Whether no value of a progressing attribute is NULL, out of range, or below what was stated."""
-    facts = column.statistics
-    if facts is None or not facts.has_min_max or not facts.has_null_count or facts.null_count:
-        return False
+def _clean(facts: Sequence[Any], kind: pa.DataType, issued: int) -> np.ndarray:
+    """Of which row groups no value of a progressing attribute is NULL, out of range, or below what was stated."""
+    told = [one is not None and one.has_min_max and one.has_null_count and not one.null_count for one in facts]
+    ends = [(one.min, one.max) if known else (None, None) for one, known in zip(facts, told, strict=True)]
     try:
-        ends = to_ticks(pa.chunked_array([pa.array([facts.min, facts.max], kind)]), wrap=True)
+        low, high = (to_ticks(pa.array([pair[end] for pair in ends], kind), wrap=True) for end in (0, 1))
     except (pa.ArrowException, TypeError, ValueError, OverflowError):
-        return False
-    return not pc.any(pc.fill_null(out_of_range(ends, kind), True)).as_py() and ends[0].as_py() >= issued
+        return np.zeros(len(facts), bool)
+    odd = pc.or_(pc.or_(out_of_range(low, kind), out_of_range(high, kind)), pc.less(low, issued))
+    return np.asarray(pc.invert(pc.fill_null(odd, True)))
