@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from penstock.errors import QueryError, WorldError
 from penstock_bench.contract import Benchmark
-from penstock_bench.plots_bars import floor, smoothing, throughput, turns
+from penstock_bench.plots_bars import floor, point_query, smoothing, throughput, turns
 from penstock_bench.plots_lines import band_join, enabling, held, over_time
 
 if TYPE_CHECKING:
@@ -64,6 +64,7 @@ PLOTS: Final[Mapping[str, Plot]] = {
     "late": Plot(held, "held"),
     "bandjoin": Plot(band_join, "held"),
     "attach": Plot(over_time, "attach"),
+    "point-query": Plot(point_query, "point_query"),
 }
 """By the name of the benchmark."""
 

@@ -98,6 +98,25 @@ def smoothing(figure: Figure, bench: Benchmark, found: Mapping[str, Any]) -> Non
     panels[0, 0].legend(ncols=len(flushes))
 
 
+def point_query(figure: Figure, bench: Benchmark, found: Mapping[str, Any]) -> None:
+    """Seconds by peer, and the share of the point's bytes that each has read."""
+    read = found["point_query"]["read"]
+    names = list(read)
+    figure.set_size_inches(8, 1.8 + 0.5 * len(names))
+    seconds, shares = figure.subplots(1, 2, sharey=True)
+    colours = [OUR_COLOUR if name.startswith(OURS) else THEIR_COLOUR for name in names]
+    bars = seconds.barh(names, [read[name]["seconds"] for name in names], color=colours)
+    seconds.bar_label(bars, [f"{read[name]['seconds']:.2f}" for name in names], padding=3)
+    seconds.set(title="seconds")
+    bars = shares.barh(names, [100 * read[name]["share"] for name in names], color=colours)
+    shares.bar_label(bars, [f"{read[name]['share']:.1%}" for name in names], padding=3)
+    shares.set(title="bytes read, % of those in the point")
+    for axes in (seconds, shares):
+        axes.margins(x=0.15)
+        axes.grid(visible=False, axis="y")
+    seconds.invert_yaxis()
+
+
 def rates(axes: Axes, bench: Benchmark, found: Mapping[str, Any], what: str = "rows") -> None:
     """A bar for every peer; peers of a case stand together."""
     results = found["results"]

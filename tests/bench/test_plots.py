@@ -51,6 +51,8 @@ def detail(name: str, at: int) -> Mapping[str, Any]:
         return {"groups": 1024, "train": 10, "tables": tables}
     if name == "floor":
         return {"batch_ms": 100, "latency_ms": 120, "parts": {"addBatch": 80, "walCommit": 20}}
+    if name == "point-query":
+        return {"read_bytes": 2_000_000, "point_bytes": 100_000_000, "share": 0.02}
     return {}
 
 
@@ -67,6 +69,7 @@ def drawn(name: str, found: Mapping[str, Any] | None = None) -> Figure:
         ("q7", ["penstock-10s", "spark-rocksdb-60s"]),
         ("q9", ["penstock-2min", "duckdb-5min"]),
         ("calls", ["penstock-stepwise", "duckdb-many"]),
+        ("point-query", ["full-read", "duckdb", "seconds", "bytes read, % of those in the point", "2.0%"]),
         ("heartbeats", ["penstock-heartbeats", "round 2", "seconds, turn by turn"]),
         ("floor", ["addBatch", "walCommit", "latency of a result", "one at a time"]),
         (

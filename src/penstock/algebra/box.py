@@ -22,6 +22,7 @@ from penstock.algebra.marks import Marks
 from penstock.algebra.order import ANY, ARRIVAL
 
 if TYPE_CHECKING:
+    from penstock.algebra.expressions.bounds import Bounds
     from penstock.connectors.targets.target import Target
     from penstock.operators.protocol import Entry, Holder, Operator, Slots
 
@@ -152,6 +153,11 @@ class Box(ABC):
     def made_of(self, slot: int, names: Collection[str]) -> frozenset[str]:
         """The attributes of an input that these attributes of what leaves are, or are computed from."""
         return frozenset(name for name in self.inputs[slot].schema.names if name in names)
+
+    def bounds_before(self, slot: int, behind: Sequence[Bounds | None]) -> Bounds | None:
+        """Bounds within which a tuple of an input must be to be of use, if those behind its ports ask this; None if any
+        tuple is."""
+        return None
 
     def guarded(self, times: Collection[str]) -> Box:
         """The box, if others take these attributes of what leaves for times: it may have to look at them."""

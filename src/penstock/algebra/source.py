@@ -116,7 +116,7 @@ class Source(Box):
         return True
 
     def details(self, needed: Collection[str]) -> Sequence[str]:
-        return (f"reads {', '.join(name for name in self.tuples.names if name in needed)}",)
+        return (f"reads {', '.join(name for name in self.tuples.names if name in needed)}", *self.connector.details())
 
     def describe(self) -> str:
         given = f" ({self.timestamps})" if self.stamped else ""

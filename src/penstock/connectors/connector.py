@@ -11,11 +11,15 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Final, Protocol, runtime_checkable
 
 import pyarrow as pa
 
 from penstock.algebra.error_records import REJECT_SCHEMA
+from penstock.storage.folder import Folder
+
+if TYPE_CHECKING:
+    from penstock.algebra.expressions.bounds import Bounds
 
 __all__ = [
     "REJECT_SCHEMA",
@@ -26,6 +30,7 @@ __all__ = [
     "Feed",
     "Journal",
     "Limit",
+    "NeededRows",
     "Position",
     "Split",
     "row_bytes",
@@ -100,6 +105,16 @@ class Chunk:
     with the last of the chunk before. Without it they arrived one after the other."""
 
 
+@dataclass(frozen=True)
+class NeededRows:
+    """The rows of an input that are of use to somebody. A connector may leave out others, if nobody can tell: tuples
+    that are late, or have no progressing attribute of use, are to be told of."""
+
+    bounds: Bounds
+    progressing: tuple[str, ...]
+    """The attributes on which the input makes progress. Its own punctuation tells how far, and no tuple does."""
+
+
 class Journal(Protocol):
     """A durable, append-only list that a feed may keep beside the checkpoint (for example: files discovered)."""
 
@@ -110,6 +125,11 @@ class Journal(Protocol):
     @abstractmethod
     def append(self, entries: Sequence[Mapping[str, Any]]) -> None:
         """Add entries; they are durable when this returns."""
+
+    @property
+    @abstractmethod
+    def folder(self) -> Folder:
+        """Where a feed may keep files of its own; they are durable once they are written."""
 
 
 class Feed(Protocol):
@@ -180,6 +200,18 @@ class Connector(Protocol):
     def punctuated(self) -> bool:
         """Whether that punctuation says all of its progress, so that nobody need declare how it progresses."""
         return False
+
+    def in_order_of(self, on: str, *, descending: bool) -> Connector:
+        """The input, told on what it makes progress: one that has no order of its own takes that one."""
+        return self
+
+    def needing(self, rows: NeededRows) -> Connector:
+        """The input, told which of its rows are of use: one that can leave out others does."""
+        return self
+
+    def details(self) -> Sequence[str]:
+        """More lines for explain, such as how much of the data is read."""
+        return ()
 
     @abstractmethod
     def schema(self) -> pa.Schema | None:

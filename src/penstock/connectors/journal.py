@@ -10,12 +10,14 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from penstock.connectors.connector import Journal
 from penstock.errors import WorldError
 from penstock.storage.folder import Folder
 from penstock.storage.sealed import checksum
+from penstock.storage.temporary import TemporaryFolder
 
 
 @dataclass(frozen=True)
@@ -30,6 +32,14 @@ class MemoryJournal(Journal):
     def append(self, entries: Sequence[Mapping[str, Any]]) -> None:
         # Through JSON, so that what a file could not keep is noticed here too.
         self.kept.extend(json.loads(json.dumps(dict(entry))) for entry in entries)
+
+    @property
+    def folder(self) -> Folder:
+        return Folder(self._temporary.path)
+
+    @cached_property
+    def _temporary(self) -> TemporaryFolder:
+        return TemporaryFolder("penstock-journal-")
 
 
 @dataclass(frozen=True)
@@ -50,6 +60,10 @@ class FileJournal(Journal):
         text = b"".join(b"%08x %b\n" % (checksum(line), line) for line in lines)
         folder, name = self._place()
         folder.append(name, sum(len(line) + 1 for line in self._whole_lines()), text)
+
+    @property
+    def folder(self) -> Folder:
+        return self._place()[0]
 
     def _whole_lines(self) -> list[bytes]:
         folder, name = self._place()

@@ -15,6 +15,8 @@ from penstock.algebra.source import Source
 from penstock.algebra.ticks import can_progress
 from penstock.boxes.requirements import key_columns, refuse_hidden, require_columns, require_name, require_ticks
 from penstock.connectors.connector import Connector
+from penstock.connectors.tables.pushed_table import PushedTable
+from penstock.connectors.tables.static_table import StaticTable
 from penstock.errors import PenstockError, QueryError
 from penstock.language.stream import Stream
 from penstock.progress.idle import Span, span_ns
@@ -38,7 +40,7 @@ class Builder:
     def source(
         self,
         name: str,
-        connector: Connector,
+        connector: Connector | StaticTable,
         *,
         schema: SchemaLike | None = None,
         on: str | None = None,
@@ -68,6 +70,8 @@ class Builder:
                 raise QueryError(f"timestamps={timestamps!r} is unknown", expected=f"one of {', '.join(TIMESTAMPS)}")
             if late not in LATE_CHOICES:
                 raise QueryError(f"late={late!r} is unknown", expected=f"one of {', '.join(LATE_CHOICES)}")
+            if isinstance(connector, StaticTable):
+                connector = PushedTable(connector)
             if not isinstance(connector, Connector):
                 raise QueryError(f"{connector!r} is no input", expected="pk.files(...), pk.memory(...), ...")
             tuples = parse_schema(schema) if schema is not None else connector.schema()
@@ -92,6 +96,8 @@ class Builder:
                 tuples = pa.schema([pa.field(on, pa.timestamp("us")), *tuples])
             refuse_hidden(tuples.names)
             first, *others = _tracks(on, progress, tuples)
+            if timestamps == "external":
+                connector = connector.in_order_of(first[0], descending=first[1].descending)
             source = Source(
                 name,
                 (),

@@ -14,6 +14,7 @@ from penstock.plan.mark_groups import mark_groups
 from penstock.plan.plan import ARCHITECTURES, OUT_OF_ORDER, Plan
 from penstock.plan.prune_boxes import prune_boxes
 from penstock.plan.prune_columns import prune_columns
+from penstock.plan.prune_rows import prune_rows
 from penstock.plan.roll_up import roll_up
 from penstock.plan.state_jointly import state_jointly
 
@@ -25,6 +26,7 @@ RULES: tuple[Callable[[Plan], Plan], ...] = (
     mark_groups,
     assign_stages,
     prune_columns,
+    prune_rows,
     roll_up,
     state_jointly,
 )

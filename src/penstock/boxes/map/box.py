@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from penstock.algebra.box import Stateless
 from penstock.algebra.error_records import REJECT_SCHEMA
+from penstock.algebra.expressions.bounds import Bounds, either, renamed
 from penstock.algebra.expressions.expression import Expression
 from penstock.algebra.expressions.monotone import Progression, progression
 from penstock.algebra.mark_ways import Along
@@ -119,6 +120,11 @@ class Map(Stateless):
             # It stems from an attribute that decreases: a sort on another one would lose sight of that.
             return ARRIVAL
         return next((attribute for name, attribute, _ in self.carried if name == order), ANY)
+
+    def bounds_before(self, slot: int, behind: Sequence[Bounds | None]) -> Bounds | None:
+        untouched = {name: e.column for name, e in self.outputs if e.column is not None}
+        first, *others = behind
+        return either((renamed(first, untouched), *others))
 
     def mark_way(self, on: str, by: Collection[str]) -> Along | None:
         known = dict(self.outputs)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 import pyarrow as pa
 
 from penstock.algebra.box import Stateless
+from penstock.algebra.expressions.bounds import Bounds, both, bounds_of_values, renamed
 from penstock.algebra.expressions.pairing import Pairing
 from penstock.algebra.mark_ways import Along
 from penstock.algebra.marks import Marks
@@ -82,6 +83,15 @@ class TableJoin(Stateless):
 
     def order_before(self, slot: int, order: str) -> str:
         return next((a for a in self.inputs[0].progressing if self.name_of(a) == order), ANY)
+
+    def bounds_before(self, slot: int, behind: Sequence[Bounds | None]) -> Bounds | None:
+        asked = renamed(behind[0], {self.name_of(name): name for name in self.inputs[0].schema.names})
+        rows = self.table.store.fixed if self.how in ("inner", "semi") else None
+        if rows is not None:
+            # Only what finds a row leaves, and which values rows have does not change.
+            for left, right in self.pairing.equalities:
+                asked = both(asked, bounds_of_values(left, rows.column(right)))
+        return asked
 
     def mark_way(self, on: str, by: Collection[str]) -> Along | None:
         names = {column: self.name_of(column) for column in self.inputs[0].schema.names}

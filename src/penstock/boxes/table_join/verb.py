@@ -51,6 +51,11 @@ def join_table(
                 expected="a condition such as 'l.k = r.k'",
                 hint="'true' pairs every tuple with every row",
             )
+        if table.follow:
+            raise QueryError(
+                "follow= is for a table that is an input",
+                hint="leave it out: a join sees the changes of its table anyway",
+            )
         rows = table.schema()
         refuse_hidden(rows.names)
         pairing = bind_pair(predicate, stream.schema, rows, names)

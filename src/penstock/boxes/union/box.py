@@ -14,6 +14,7 @@ from penstock.algebra.marks import Marks, least
 from penstock.boxes.requirements import refuse_different
 
 if TYPE_CHECKING:
+    from penstock.algebra.expressions.bounds import Bounds
     from penstock.operators.protocol import Operator
 
 
@@ -46,6 +47,9 @@ class Union(Stateless):
 
     def order_before(self, slot: int, order: str) -> str:
         return order
+
+    def bounds_before(self, slot: int, behind: Sequence[Bounds | None]) -> Bounds | None:
+        return behind[0]
 
     def mark_way(self, on: str, by: Collection[str]) -> Together:
         return Together(tuple(Branching({name: name for name in by}, on) for _ in self.inputs), parts=True)

@@ -13,18 +13,20 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal
 from urllib.parse import unquote
 
 import pyarrow as pa
 
+from penstock.algebra.expressions.bounds import columns_in, rows_within
 from penstock.algebra.schema import parse_schema, plain_schema
 from penstock.algebra.ticks import Duration, can_progress
-from penstock.connectors.connector import Chunk, Connector, Journal, Split
+from penstock.connectors.connector import Chunk, Connector, Journal, NeededRows, Split
 from penstock.connectors.delta.input_feed import DeltaFeed
-from penstock.connectors.delta.input_position import DeltaSplit
-from penstock.connectors.delta.table_log import TableLog, no_table
+from penstock.connectors.delta.input_position import DeltaSplit, Issued
+from penstock.connectors.delta.needed_groups import NeededGroups, needed_groups
+from penstock.connectors.delta.table_log import AddedFile, TableLog, no_table
 from penstock.connectors.delta.where_to_start import Since, standing_before
 from penstock.connectors.files.formats.format import BrokenFileError, Part
 from penstock.connectors.files.formats.parquet import Parquet
@@ -50,6 +52,8 @@ class DeltaInput(Connector):
     changes: Changes = "error"
     punctuation: bool | Duration = True
     """False leaves punctuation in the commits alone."""
+    needed: NeededRows | None = field(default=None, kw_only=True)
+    """The rows that are of use; None if all are."""
 
     @property
     def bounded(self) -> bool:
@@ -80,6 +84,41 @@ class DeltaInput(Connector):
             return None
         raise no_table(self.folder)
 
+    def needing(self, rows: NeededRows) -> DeltaInput:
+        return replace(self, needed=rows)
+
+    def details(self) -> Sequence[str]:
+        if self.needed is None:
+            return ()
+        return (f"leaves out rows that are not {self.needed.bounds}: {self._share()}",)
+
+    def _share(self) -> str:
+        """How much of what the table holds now is read, by what its files say."""
+        log, schema = TableLog(self.folder), self.schema()
+        versions = log.versions()
+        if not versions or schema is None:
+            return "there is no table yet"
+        files = self._files_now(log, versions[-1])
+        found = [self.groups_of(file, versions[-1], (), schema) for file in files]
+        sizes = sum(groups.bytes for groups in found), sum(file.size for file in files)
+        unit, scale = ("MB", 1e6) if sizes[1] >= 1e6 else ("kB", 1e3)
+        size = " of ".join(f"{size / scale:,.1f}" for size in sizes)
+        return f"reads {sum(groups.rows > 0 for groups in found)} of {len(files)} files, {size} {unit}"
+
+    def _files_now(self, log: TableLog, version: int) -> Sequence[AddedFile]:
+        return log.files_at(version)
+
+    def groups_of(self, file: AddedFile, version: int, issued: Issued, schema: pa.Schema) -> NeededGroups:
+        """What is needed of a file."""
+        assert self.needed is not None
+        split = DeltaSplit(SHARD, 0, 0, version, file.path, file.size, partition=file.partition)
+        try:
+            with self.explained(version, file.path):
+                given = {name: value.as_py() for name, value in _given(split, schema).items()}
+                return needed_groups(Parquet().footer(self.part(split)), schema, self.needed, dict(issued), given)
+        except BrokenFileError:
+            return NeededGroups(frozenset(), file.rows or 1, file.size, clean=False)  # whoever reads it tells
+
     def shards(self) -> Sequence[str]:
         return (SHARD,)
 
@@ -104,14 +143,25 @@ class DeltaInput(Connector):
 
     def _read(self, split: DeltaSplit, schema: pa.Schema, columns: Sequence[str]) -> Iterator[Chunk]:
         part = self.part(split)
-        found = Parquet().discover(part)
-        given = {name: _partition_value(name, text, schema) for name, text in split.partition if name in schema.names}
+        footer = Parquet().footer(part)
+        found = footer.schema.to_arrow_schema()
+        given = _given(split, schema)
         held = [field for field in schema if field.name in found.names and field.name not in given]
         # A file that has none of the columns still has rows: any column tells how many.
         shape = pa.schema(held or [found.field(0)])
-        wanted = [name for name in columns if name in {field.name for field in held}]
-        for chunk in Parquet().read(part, shape, wanted):
-            yield Chunk(_filled(chunk.tuples, given, schema, columns), chunk.rejects)
+        needed, only, bounds = None if part.sliced else self.needed, None, None
+        if needed is not None:
+            values = {name: value.as_py() for name, value in given.items()}
+            chosen = needed_groups(footer, schema, needed, dict(split.issued), values)
+            only, bounds = chosen.groups, needed.bounds if chosen.clean else None
+        compared = frozenset[str]() if bounds is None else columns_in(bounds)
+        asked = [*columns, *sorted(compared - {*columns})]
+        wanted = [name for name in asked if name in {field.name for field in held}]
+        for chunk in Parquet().read(part, shape, wanted, only, footer):
+            rows = _filled(chunk.tuples, given, schema, asked)
+            if bounds is not None:
+                rows = rows.filter(rows_within(bounds, rows)).select(list(columns))
+            yield Chunk(rows, chunk.rejects)
 
     def part(self, split: DeltaSplit) -> Part:
         """The part of a file that a split stands for."""
@@ -141,6 +191,11 @@ class DeltaInput(Connector):
                 hint="let the table keep its files for longer (delta.deletedFileRetentionDuration) and restore them, "
                 "or start with another checkpoint and since= a version whose files are there",
             ) from error
+
+
+def _given(split: DeltaSplit, schema: pa.Schema) -> dict[str, pa.Scalar]:
+    """The values of the columns that are in the log and not in the file."""
+    return {name: _partition_value(name, text, schema) for name, text in split.partition if name in schema.names}
 
 
 def _partition_value(name: str, text: str | None, schema: pa.Schema) -> pa.Scalar:

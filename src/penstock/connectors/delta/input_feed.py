@@ -16,7 +16,8 @@ import pyarrow as pa
 from penstock.algebra.ticks import BEGINNING
 from penstock.connectors.connector import Advance, Feed, Journal, Limit, Position, Split, fixed_width, row_bytes
 from penstock.connectors.delta.commit_marks import NOTHING_SAID, convert_tick
-from penstock.connectors.delta.input_position import ALL_GROUPS, ERROR, DeltaSplit, TablePlace
+from penstock.connectors.delta.input_position import ALL_GROUPS, ERROR, DeltaSplit, Issued, TablePlace
+from penstock.connectors.delta.needed_groups import NeededGroups
 from penstock.connectors.delta.readable import check_columns, check_features, check_same_table, check_shape
 from penstock.connectors.delta.table_log import AddedFile, Commit, TableLog, TableShape, no_table
 from penstock.connectors.delta.where_to_start import BEGINNING_WORD, Start, find_start
@@ -32,6 +33,8 @@ _TUNING: Final = Tuning(1 << 19, 16 << 20)
 """How large a part for one task is, as of Parquet files elsewhere."""
 _MOST_VERSIONS: Final = 1024
 """Versions that one train passes at most: a long log without new rows is not read in one go."""
+_KNOWN_FILES: Final = 1 << 14
+"""Files of which it is remembered what is needed."""
 _LOOK_SECONDS: Final = 10.0
 """How often a silent table is asked whether the version that is waited for has left its log."""
 
@@ -49,6 +52,7 @@ class DeltaFeed(Feed):
         self._loaded = -1
         self._looked = 0.0
         self._cuts: dict[str, Sequence[Cut]] = {}
+        self._needed: dict[tuple[str, Issued], NeededGroups] = {}
         self._texts: Mapping[str, float] | None = None
         self._start, self._until, self._table = self._recall()
         if not self._is_there() and not connector.follow:
@@ -102,6 +106,7 @@ class DeltaFeed(Feed):
     def advance(self, position: Position, limit: Limit) -> Advance:
         before, room = TablePlace.of(position), TrainRoom(limit)
         place = replace(before, changes=self._connector.changes)
+        issued = self._in_types(self._marks_at(before))
         if not self._is_there():
             return Advance(position)
         for _ in range(_MOST_VERSIONS):
@@ -117,7 +122,7 @@ class DeltaFeed(Feed):
                 self._require(place.version)
                 place = replace(place, closed=bool(place.said.ended))
                 break
-            stop = self._take(commit, place, room)
+            stop = self._take(commit, place, room, issued)
             if stop is not None:
                 place = stop
                 break
@@ -128,6 +133,7 @@ class DeltaFeed(Feed):
     def splits(self, start: Position, end: Position) -> Sequence[Split]:
         first, last = TablePlace.of(start), TablePlace.of(end)
         found: list[Split] = []
+        issued = self._in_types(self._marks_at(first))
         for version in range(first.version, last.version + 1):
             begin = first if version == first.version else TablePlace(version)
             if version == last.version and (last.file, last.row) == (0, 0):
@@ -137,14 +143,14 @@ class DeltaFeed(Feed):
                 raise self._gone(version)
             stop = last if version == last.version else TablePlace(version, len(commit.added))
             for at in range(begin.file, stop.file + (stop.row > 0)):
-                found += self._of(commit, at, begin, stop)
+                found += self._of(commit, at, begin, stop, issued)
         stated = self._stronger(first, last)
         if stated:
             found.append(DeltaSplit(self._connector.shards()[0], last.number - 1, 0, last.version - 1, stated=stated))
         return found
 
-    def _of(self, commit: Commit, at: int, begin: TablePlace, stop: TablePlace) -> list[Split]:
-        """The parts of one file that lie between two places."""
+    def _of(self, commit: Commit, at: int, begin: TablePlace, stop: TablePlace, issued: Issued) -> list[Split]:
+        """The parts of one file that lie between two places, and of which something is needed."""
         file = commit.added[at]
         low = begin.row if at == begin.file else 0
         high = stop.row if at == stop.file else None
@@ -155,23 +161,49 @@ class DeltaFeed(Feed):
                 number = TablePlace(commit.version, at, before + first).number
                 part = self._split(commit.version, file, number, last - first)
                 inside = None if last == cut.rows else last
-                found.append(replace(part, at=cut.at, end=cut.end, first=first, last=inside))
+                part = replace(part, at=cut.at, end=cut.end, first=first, last=inside, issued=issued)
+                whole = first == 0 and inside is None
+                needed = self._pruned(part, file) if whole and self._connector.needed is not None else part
+                found += [needed] if needed is not None else []
             before += cut.rows
         return found
+
+    def _pruned(self, part: DeltaSplit, file: AddedFile) -> DeltaSplit | None:
+        """A part with what is needed of it; None if nothing is."""
+        needed = self._needed_of(part.version, file, part.issued)
+        if needed.rows and not needed.groups:
+            return part  # nobody knows what is in the file
+        return part if any(part.at <= group < part.end for group in needed.groups) else None
+
+    def _needed_of(self, version: int, file: AddedFile, issued: Issued) -> NeededGroups:
+        """What is needed of a file."""
+        if (file.path, issued) not in self._needed:
+            if len(self._needed) >= _KNOWN_FILES:
+                self._needed.clear()
+            found = self._connector.groups_of(file, version, issued, self._schema)
+            self._needed[file.path, issued] = found
+        return self._needed[file.path, issued]
 
     def _split(self, version: int, file: AddedFile, number: int, rows: int) -> DeltaSplit:
         return DeltaSplit(
             self._connector.shards()[0], number, rows, version, file.path, file.size, partition=file.partition
         )
 
-    def _take(self, commit: Commit, place: TablePlace, room: TrainRoom) -> TablePlace | None:
-        """Take what there is room for; where the train ends in this version, None if it takes all of it."""
+    def _take(self, commit: Commit, place: TablePlace, room: TrainRoom, issued: Issued) -> TablePlace | None:
+        """Take what there is room for; where the train ends in this version, None if it takes all of it.
+
+        Of a file that is taken whole only what is needed counts. A place inside a file counts all rows before it, so
+        that it stays what it is when other rows are needed.
+        """
         row = place.row
         for at in range(place.file, len(commit.added)):
             file = commit.added[at]
             width = row_bytes(self._schema, room.limit.columns, self._text_bytes(commit.version, file))
             rest = sum(cut.rows for cut in self._cuts_of(commit.version, file)) - row
             space = min(room.rows_left, room.room(width))
+            if row == 0 and self._connector.needed is not None:
+                needed = self._needed_of(commit.version, file, issued).rows
+                rest = needed if needed <= space else rest
             if rest > space:
                 if room.long_enough or space < 1:
                     return replace(place, file=at, row=row)
@@ -267,13 +299,17 @@ class DeltaFeed(Feed):
         """The low-water marks of the table at a place."""
         return place.marks()
 
-    def _stronger(self, first: TablePlace, last: TablePlace) -> tuple[tuple[str, int], ...]:
+    def _stronger(self, first: TablePlace, last: TablePlace) -> Issued:
         """What the writers have said between two places, in ticks of the input's types."""
         before, after = self._marks_at(first), self._marks_at(last)
+        return self._in_types({name: tick for name, tick in after.items() if tick > before.get(name, BEGINNING)})
+
+    def _in_types(self, marks: Mapping[str, int]) -> Issued:
+        """Marks of the table in ticks of the input's types, as far as the input has the attributes."""
         kinds = self._shape.schema if self._shape is not None else self._schema
         found = []
-        for name, tick in after.items():
-            if tick > before.get(name, BEGINNING) and name in self._schema.names and name in kinds.names:
+        for name, tick in marks.items():
+            if name in self._schema.names and name in kinds.names:
                 said = convert_tick(tick, kinds.field(name).type, self._schema.field(name).type)
                 found += [(name, said)] if said is not None else []
         return tuple(found)

@@ -25,6 +25,10 @@ _ROWS: Final = 1 << 48
 """More than a commit has files, and a file rows: numbers of splits grow with (version, file, row)."""
 
 
+Issued = tuple[tuple[str, int], ...]
+"""What a table has stated, by attribute, in ticks of the input's types."""
+
+
 @dataclass(frozen=True)
 class DeltaSplit(Split):
     """A part of a file; or, without a path, what the table's writers have said."""
@@ -37,7 +41,9 @@ class DeltaSplit(Split):
     first: int = 0
     last: int | None = None
     partition: tuple[tuple[str, str | None], ...] = ()
-    stated: tuple[tuple[str, int], ...] = ()
+    stated: Issued = ()
+    issued: Issued = ()
+    """What had been stated before the train: rows below it are late."""
 
     @property
     def found_in(self) -> str | None:

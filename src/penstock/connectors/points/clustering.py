@@ -1,8 +1,8 @@
-"""Which small files of a connection point are merged, and how their rows lie in the file that they become.
+"""Which small files of a connection point are merged, and how rows lie in its files.
 
 A run with ten batches a second adds a million files a day. Files of neighbouring batches become one, `FAN` at least at
-a time, and only with others of about their size: so each row is copied a few times in all. In the new file rows lie
-by the storage key and then by time, in small row groups, so that who filters on the key reads few of them.
+a time, and only with others of about their size: so each row is copied a few times in all. In every file rows lie by
+the storage key and then by time, in small row groups, so that who filters on the key reads few of them.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ FAN: Final = 8
 """So many files become one, at least."""
 MERGED_BYTES: Final = 32 << 20
 """Files of this size stay as they are, and are as large as merged ones get, about: they are merged in memory."""
-GROUP_ROWS: Final = 1 << 16
+GROUP_ROWS: Final = 1 << 15
 """Rows of a row group: what a reader that looks for one key reads at least."""
 _SMALLEST: Final = 64 << 10
 """Files up to this size count as of one size."""
@@ -58,7 +58,7 @@ def _runs(files: Sequence[StoredFile], size: int) -> list[list[StoredFile]]:
 
 
 def clustered(rows: pa.Table, key: Sequence[str], time: str | None) -> pa.Table:
-    """Rows in the order in which a merged file holds them: by key and time, or in order of arrival without a key."""
+    """Rows in the order in which a file holds them: by key and time, or in order of arrival without a key."""
     arrival = (BATCH_COLUMN, ARRIVAL_COLUMN)
     order = (*key, *((time,) if time is not None else ()), *arrival) if key else arrival
     return rows.sort_by([(name, "ascending") for name in dict.fromkeys(order)])

@@ -26,8 +26,9 @@ import pyarrow.compute as pc
 from penstock.connectors.connector import Chunk, Journal
 from penstock.connectors.delta.as_input import DeltaInput
 from penstock.connectors.delta.input_feed import DeltaFeed
-from penstock.connectors.delta.input_position import ALL_GROUPS, DeltaSplit, TablePlace
-from penstock.connectors.delta.table_log import AddedFile, Commit, opening
+from penstock.connectors.delta.input_position import ALL_GROUPS, DeltaSplit, Issued, TablePlace
+from penstock.connectors.delta.needed_groups import NeededGroups
+from penstock.connectors.delta.table_log import AddedFile, Commit, TableLog, opening
 from penstock.connectors.delta.where_to_start import BEGINNING_WORD, Since, Start, check_since, standing_before
 from penstock.connectors.files.formats.format import Cut
 from penstock.connectors.points.stored_files import (
@@ -93,6 +94,9 @@ class PointInput(DeltaInput):
     def describe(self) -> str:
         return super().describe().replace("the Delta table", "the connection point", 1)
 
+    def _files_now(self, log: TableLog, version: int) -> Sequence[AddedFile]:
+        return [AddedFile(file.path, file.size, file.rows) for file in stored_files(_opened(self.folder))]
+
     def open(self, schema: pa.Schema, journal: Journal) -> PointFeed:
         return PointFeed(self, schema, journal)
 
@@ -100,8 +104,9 @@ class PointInput(DeltaInput):
         assert isinstance(split, PointSplit)
         whole = split.first == 0 and split.last is None
         # The next train goes on in the same unit: what is left of it need not be read and sorted once more.
-        read = _in_order if whole else _in_order_again
-        rows = read(self, replace(split, seq=0, rows=0, first=0, last=None), schema, tuple(columns))
+        # A place inside a unit counts all rows before it, so these are all read.
+        read, point = (_in_order, self) if whole else (_in_order_again, replace(self, needed=None))
+        rows = read(point, replace(split, seq=0, rows=0, first=0, last=None), schema, tuple(columns))
         if split.first == 0:
             yield from rows.rejects
         begin = int(np.searchsorted(rows.places, split.first))
@@ -118,7 +123,7 @@ class PointInput(DeltaInput):
         """The rows of a unit as its files hold them, with the columns of the point."""
         shape, wanted = pa.schema([*schema, *OWN_FIELDS]), [*columns, *OWN_COLUMNS]
         for path, size in split.files:
-            one = DeltaSplit(split.shard, split.seq, split.rows, split.version, path, size)
+            one = DeltaSplit(split.shard, split.seq, split.rows, split.version, path, size, issued=split.issued)
             yield from super()._read(one, shape, wanted)
 
 
@@ -136,7 +141,8 @@ class _Sorted:
 def _in_order(point: PointInput, unit: PointSplit, schema: pa.Schema, columns: tuple[str, ...]) -> _Sorted:
     chunks = list(point.files_of(unit, schema, columns))
     broken = [chunk for chunk in chunks if chunk.rejects is not None and chunk.rejects.num_rows]
-    rows = pa.Table.from_batches([chunk.tuples for chunk in chunks])
+    shape = pa.schema([*(schema.field(name) for name in columns), *OWN_FIELDS])
+    rows = pa.Table.from_batches([chunk.tuples for chunk in chunks], shape)
     rows = rows.take(pc.sort_indices(rows, [(BATCH_COLUMN, "ascending"), (ARRIVAL_COLUMN, "ascending")]))
     return _Sorted(
         rows,
@@ -166,8 +172,7 @@ class PointFeed(DeltaFeed):
     def _find_start(self) -> Start:
         if self._connector.since != BEGINNING_WORD:
             return super()._find_start()
-        with opening(self._connector.folder):
-            table = deltalake.DeltaTable(self._connector.folder.path)
+        table = _opened(self._connector.folder)
         said = standing_before(self._log, table.version() + 1)
         files = [
             AddedFile(file.path, file.size, file.rows, (), False, (file.first, file.last), tuple(file.least.items()))
@@ -205,12 +210,34 @@ class PointFeed(DeltaFeed):
     def _cuts_of(self, version: int, file: AddedFile) -> Sequence[Cut]:
         return (Cut(0, ALL_GROUPS, file.rows or 0, file.size, counted=True),)
 
+    def _needed_of(self, version: int, file: AddedFile, issued: Issued) -> NeededGroups:
+        assert isinstance(file, Unit)
+        found = [super(PointFeed, self)._needed_of(version, one, issued) for one in file.files]
+        return NeededGroups(
+            frozenset(),
+            sum(one.rows for one in found),
+            sum(one.bytes for one in found),
+            all(one.clean for one in found),
+        )
+
+    def _pruned(self, part: DeltaSplit, file: AddedFile) -> DeltaSplit | None:
+        assert isinstance(file, Unit)
+        assert isinstance(part, PointSplit)
+        found = [(one, super(PointFeed, self)._needed_of(part.version, one, part.issued)) for one in file.files]
+        files = tuple((one.path, one.size) for one, needed in found if needed.rows)
+        return replace(part, files=files, rows=sum(needed.rows for _, needed in found)) if files else None
+
     def _split(self, version: int, file: AddedFile, number: int, rows: int) -> DeltaSplit:
         assert isinstance(file, Unit)
         files = tuple((one.path, one.size) for one in file.files)
         return PointSplit(
             self._connector.shards()[0], number, rows, version, file.path, file.files[0].size, files=files
         )
+
+
+def _opened(folder: Folder) -> deltalake.DeltaTable:
+    with opening(folder):
+        return deltalake.DeltaTable(folder.path)
 
 
 def connection_point(path: str, *, since: Since = BEGINNING_WORD, follow: bool = False) -> PointInput:

@@ -89,7 +89,11 @@ class ConnectionPoint(DeltaTarget):
         names = {SEQ: ARRIVAL_COLUMN, ARRIVED: ARRIVED_COLUMN}
         rows = rows.rename_columns([names.get(name, name) for name in rows.column_names])
         rows = rows.append_column(BATCH_COLUMN, pa.repeat(pa.scalar(batch, pa.int64()), rows.num_rows))
-        return super().stage(batch, part, rows, scratch)
+        # A file that is large already is never merged, so it must be of use as it is.
+        return super().stage(batch, part, clustered(rows, self.key, self.on) if self.key else rows, scratch)
+
+    def _write(self, rows: pa.Table, begin: str, scratch: Folder) -> tuple[str, int, str]:
+        return write_data_file(self.folder.as_lasting_as(scratch), begin, rows, self._told, GROUP_ROWS)
 
     def upkeep(self, batch: int, scratch: Folder, progress: OutputProgress) -> Callable[[], None] | None:
         if (batch + 1) % self.every:
@@ -117,8 +121,7 @@ class ConnectionPoint(DeltaTarget):
         tables = [pq.read_table(pa.BufferReader(self.folder.read(file.path))) for file in run]
         rows = clustered(pa.concat_tables(tables), self.key, self.on)
         begin = f"part-{batch:08d}-merged-{writer(scratch).token}"
-        folder = self.folder.as_lasting_as(scratch)
-        name, size, stats = write_data_file(folder, begin, rows, self._told, GROUP_ROWS)
+        name, size, stats = self._write(rows, begin, scratch)
         return AddAction(name, size, {}, now, False, stats)
 
     def _replace(

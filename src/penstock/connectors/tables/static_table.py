@@ -1,8 +1,8 @@
-"""`pk.table`: a static table, to be joined with streams (aurora.md 5.2.2.3).
+"""`pk.table`: a static table, to be joined with streams (aurora.md 5.2.2.3), or an input itself (`pushed_table`).
 
-A table is declared where it lies. The driver looks at it whenever it plans a batch; when it has changed, it is read
-again, and the batch and those after it see the new content. A batch that is done again sees what it saw the first time
-(`penstock.runtime.table_versions`).
+A table is declared where it lies. For joins the driver looks at it whenever it plans a batch; when it has changed, it
+is read again, and the batch and those after it see the new content. A batch that is done again sees what it saw the
+first time (`penstock.runtime.table_versions`).
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import datetime as dt
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, Literal
 
 import pyarrow as pa
 
@@ -29,6 +29,9 @@ from penstock.connectors.tables.store import MisfitError, Stamp, Store
 from penstock.errors import QueryError, WorldError
 
 FORMATS: Final = ("parquet", "arrow", "csv", "jsonl", "delta", "sqlite", "postgresql")
+TableChanges = Literal["error", "append"]
+"""What becomes of rows that leave a followed table, or are rewritten: they end the run; or they leave unsaid, and a row
+that is written in the place of another is a new row."""
 _SQLITE_SUFFIXES: Final = (".sqlite", ".sqlite3", ".db", ".db3")
 
 
@@ -41,6 +44,9 @@ class StaticTable:
     """The columns to be seen; None for all."""
     interval: int | None = None
     """For how long, in microseconds, it is not looked at again; None: it is looked at for every batch."""
+    follow: bool = False
+    """Whether, as an input, it goes on with its changes."""
+    changes: TableChanges = "error"
 
     def describe(self) -> str:
         return self.store.describe()
@@ -96,6 +102,10 @@ class StoredMemory(Store):
     def stamp(self) -> Stamp:
         return Stamp("memory")
 
+    @property
+    def fixed(self) -> pa.Table:
+        return self.rows
+
     def read(self, schema: pa.Schema) -> pa.Table:
         return self.rows.select(schema.names)
 
@@ -108,8 +118,10 @@ def table(
     query: str | None = None,
     columns: Sequence[str] | None = None,
     refresh: str | dt.timedelta | None = None,
+    follow: bool = False,
+    changes: TableChanges = "error",
 ) -> StaticTable:
-    """A static table, for `stream.join(table, predicate)`.
+    """A static table, for `stream.join(table, predicate)`, or as an input: `net.source(name, table)`.
 
     `place` is a file, a folder or a glob of Parquet, Arrow, CSV or JSON lines (or `pk.files(...)`, which has more
     options); the folder of a Delta table; an SQLite file; a URI `postgresql://...` (with `penstock[postgresql]`
@@ -120,6 +132,10 @@ def table(
     A table that changes is read again with the next batch that is planned. `refresh`, such as "5 minutes", lets that
     much time pass before it is looked at again; for PostgreSQL, which must be read to be compared, "1 minute" if
     nothing is said. A password in a URI is stored with the checkpoint: better leave it to PGPASSWORD or a passfile.
+
+    As an input it is the rows that the table has when the run starts. With `follow=True` it then goes on with rows that
+    are added. `changes` is about rows that leave, or are rewritten: an "error"; or "append", which sends what a row was
+    rewritten to as a new row, and says nothing of what is gone.
     """
     if isinstance(columns, str) or (columns is not None and not columns):
         raise QueryError("columns= names the columns to be seen", expected="a list of names", found=repr(columns))
@@ -129,7 +145,13 @@ def table(
         if isinstance(store, StoredMemory):
             raise QueryError("a table in memory does not change, so refresh= has no meaning for it")
         interval = _microseconds(refresh)
-    return StaticTable(store, None if columns is None else tuple(columns), interval)
+    if follow and isinstance(store, StoredMemory):
+        raise QueryError("a table in memory does not change, so there is nothing to follow", hint="leave out follow=")
+    if changes not in ("error", "append"):
+        raise QueryError(f"unknown changes={changes!r}", expected="'error' or 'append'")
+    if changes != "error" and not follow:
+        raise QueryError(f"changes={changes!r} goes with a table that is followed", hint="add follow=True")
+    return StaticTable(store, None if columns is None else tuple(columns), interval, follow, changes)
 
 
 def _store(

@@ -53,6 +53,11 @@ class Store(Protocol):
     def stamp(self) -> Stamp | None:
         """The stamp as it is now; None where only reading the content tells whether it has changed."""
 
+    @property
+    def fixed(self) -> pa.Table | None:
+        """The rows of a store that never changes; None if it may."""
+        return None
+
     @abstractmethod
     def read(self, schema: pa.Schema) -> pa.Table:
         """All rows, with these columns at least; raises MisfitError where they cannot be had."""

@@ -5,7 +5,7 @@ A train may end inside a row group. The next one goes on with the reader that st
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -68,9 +68,22 @@ class Parquet(Format):
             # Not read ahead: a look at the first values needs no whole column.
             return _text_bytes(pq.ParquetFile(file, pre_buffer=False, buffer_size=_SAMPLE_BUFFER), found)
 
-    def read(self, part: Part, schema: pa.Schema, columns: Sequence[str]) -> Iterator[Chunk]:
+    def footer(self, part: Part) -> pq.FileMetaData:
+        """What a file says of its row groups; for who reads only some of them."""
         with opened(part) as file:
-            parquet = _footer(file)
+            return _footer(file).metadata
+
+    def read(
+        self,
+        part: Part,
+        schema: pa.Schema,
+        columns: Sequence[str],
+        only: Collection[int] | None = None,
+        footer: pq.FileMetaData | None = None,
+    ) -> Iterator[Chunk]:
+        """As of any format; `only` are the row groups of the file to be read, and `footer` is known already."""
+        with opened(part) as file:
+            parquet = _footer(file, footer)
             sizes = _rows(parquet, part)
             reason = missing_or_uncastable(parquet.schema_arrow, schema)
             if reason is not None:
@@ -80,7 +93,9 @@ class Parquet(Format):
             place = 0
             for group, size in enumerate(sizes, part.at):
                 low, high = part.first - place, size if part.last is None else min(size, part.last - place)
-                if low <= 0 and high == size:
+                if only is not None and group not in only:
+                    pass
+                elif low <= 0 and high == size:
                     yield from _whole_group(parquet, part, group, first, size, needed, schema, columns)
                 elif low < size and high > 0:
                     yield from _slice(part, group, first, (max(0, low), high), needed, schema, columns)
@@ -173,9 +188,9 @@ def _text_bytes(parquet: pq.ParquetFile, names: Sequence[str]) -> dict[str, floa
     return found
 
 
-def _footer(file: Any) -> pq.ParquetFile:
+def _footer(file: Any, known: pq.FileMetaData | None = None) -> pq.ParquetFile:
     try:
-        return pq.ParquetFile(file, pre_buffer=True)
+        return pq.ParquetFile(file, metadata=known, pre_buffer=True)
     except (pa.ArrowException, OSError) as error:
         if isinstance(error, OSError) and error.errno is not None:
             raise
