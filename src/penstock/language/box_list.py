@@ -15,7 +15,7 @@ from importlib import import_module
 from typing import Any, Final
 
 import penstock.boxes
-from penstock.algebra.box import Output
+from penstock.algebra.box import Output, View
 from penstock.algebra.source import Source
 from penstock.boxes.words import Words
 from penstock.errors import InternalError, QueryError
@@ -96,6 +96,21 @@ _CONNECTION_POINT: Final = Words(
     },
     page="connection-points.md",
 )
+_VIEW: Final = Words(
+    "view",
+    View,
+    "stream",
+    "Names what flows here for those who may want it later: run.read, run.attach.",
+    "the same stream",
+    'packets.where("len > 1000").view("long ones", materialize="none")',
+    {
+        "name": "what it is called, among the outputs",
+        "materialize": "what is kept: 'all', 'some' (as much as keep says) or 'none', then it is computed when it is read",
+        "keep": "how much is kept with 'some', as of a connection point",
+        "key": "the storage key, as of a connection point",
+        "path": "where the table is; <checkpoint>/points/<name> if not given",
+    },
+)
 _OUTPUT: Final = Words(
     "output",
     Output,
@@ -118,7 +133,7 @@ def _words() -> Mapping[str, Words]:
     for room in rooms:
         if any(module.name == "card" for module in pkgutil.iter_modules(import_module(room).__path__)):
             found += import_module(f"{room}.card").CARDS
-    return {words.name: words for words in (*found, _CONNECTION_POINT, _OUTPUT)}
+    return {words.name: words for words in (*found, _CONNECTION_POINT, _VIEW, _OUTPUT)}
 
 
 def boxes() -> list[Card]:
