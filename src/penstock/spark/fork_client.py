@@ -1,4 +1,4 @@
-"""What Spark executes in the place of Python on this machine: it has the process that plans a query forked, not started.
+"""What Spark executes in the place of Python on this machine: it asks for a fork where Spark wants a process that plans.
 
 ```
  Spark ──starts──> fork_client ──asks──> fork_server ──forks──> the process that plans

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final
 
 import pyarrow as pa
@@ -185,15 +186,22 @@ def bind_tree(tree: exp.Expr, text: str, schema: pa.Schema, *, what: str) -> Exp
     if columns and sql == kernel.quote(columns[0]):
         return Expression(text, sql, schema.field(columns[0]).type, columns)
     try:
-        # One tuple of NULLs makes constants show their faults now: x + 'a' has a type, but never a value.
-        probe = pa.table([pa.nulls(1, field.type) for field in used] or [pa.nulls(1)], names=list(columns) or ["row"])
-        kind = kernel.run(f"SELECT {sql} AS value FROM {kernel.TUPLES}", **{kernel.TUPLES: probe}).schema[0].type
+        kind = _kind(sql, used)
     except QueryError as error:
         shown = ", ".join(f"{field.name}: {field.type}" for field in used)
         raise QueryError(f"{text!r} does not fit its columns: {error.what}", found=shown or None) from error
     if pa.types.is_null(kind):
         raise QueryError(f"{text!r} is always NULL and has no type", hint="say which: CAST(NULL AS BIGINT)")
     return Expression(text, sql, in_zone(kind, zone_of(used.types)), columns)
+
+
+@lru_cache(maxsize=kernel.KNOWN)
+def _kind(sql: str, schema: pa.Schema) -> pa.DataType:
+    """The type of an expression over columns."""
+    # One tuple of NULLs makes constants show their faults now: x + 'a' has a type, but never a value.
+    row = schema if len(schema) else pa.schema({"row": pa.null()})
+    probe = pa.table([pa.nulls(1, field.type) for field in row], names=row.names)
+    return kernel.run(f"SELECT {sql} AS value FROM {kernel.TUPLES}", **{kernel.TUPLES: probe}).schema[0].type
 
 
 def sql_of(tree: exp.Expr) -> str:

@@ -187,9 +187,12 @@ def _scaled(moving: exp.Expr, fixed: exp.Expr) -> bool:
 
 def _constant(node: exp.Expr) -> Any:
     """The value of a tree without columns, None for any other."""
-    if columns_of(node):
-        return None
-    sql = sql_of(node)
+    return None if columns_of(node) else _value_of(sql_of(node))
+
+
+@lru_cache(maxsize=kernel.KNOWN)
+def _value_of(sql: str) -> Any:
+    """The value of an expression without columns; None if it has none."""
     try:
         kind = kernel.types(f"{sql} AS value", pa.schema({"row": pa.bool_()})).field(0).type
         # Decimals and integers of any width are only compared with zero, so a double will do.
