@@ -1,4 +1,4 @@
-"""What Spark executes in the place of Python on this machine: it asks for a fork where Spark wants a process that plans.
+"""What Spark executes in the place of Python on this machine: it has processes that plan queries forked, not started.
 
 ```
  Spark ──starts──> fork_client ──asks──> fork_server ──forks──> the process that plans
