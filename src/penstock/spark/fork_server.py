@@ -18,6 +18,7 @@ import signal
 import socket
 import sys
 import threading
+import traceback
 from typing import Final
 
 from penstock.spark.fork_client import FORKED, LENGTH_BYTES, RUNNER, STANDARD_FILES
@@ -35,6 +36,7 @@ _LOADED: Final = (
     "penstock.boxes.map.box",
     "penstock.boxes.join.box",
     "penstock.boxes.union.box",
+    "pandas",  # Arrow loads it as soon as it is given a list
 )
 
 
@@ -64,6 +66,8 @@ def _plan(client: socket.socket) -> None:
         client.sendall(FORKED)
         threading.Thread(target=_end_with, args=(client,), daemon=True).start()
         code = _run()
+    except Exception:
+        traceback.print_exc()
     finally:
         sys.stdout.flush()
         sys.stderr.flush()
