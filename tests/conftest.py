@@ -1,10 +1,11 @@
-"""What all tests share: one Spark session, and the settings of hypothesis."""
+"""What all tests share: a Spark session in every process that needs one, and the settings of hypothesis."""
 
 from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -27,18 +28,37 @@ settings.register_profile("search", deadline=None, max_examples=1000, suppress_h
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 
 
+_SESSIONS = 2
+"""How many processes have a Spark session of their own: both cores of a small machine are busy with them to the end."""
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Whoever needs the shared Spark session runs in one process, so that there is one session.
+    """Whoever needs the shared Spark session runs in one of few processes, so that there are few sessions.
 
     Benchmarks start processes of their own. What takes long begins first, so that nobody waits for it at the end.
     """
     items.sort(key=lambda item: item.get_closest_marker("slow") is None)
-    for item in items:
-        if "bench" in item.path.parts:
-            continue
-        if item.get_closest_marker("spark") or "spark_ready" in getattr(item, "fixturenames", ()):
-            item.add_marker(pytest.mark.xdist_group("spark"))
+    needing = [item for item in items if _needs_session(item)]
+    groups = _spread(Counter(str(item.path) for item in needing))
+    for item in needing:
+        item.add_marker(pytest.mark.xdist_group(groups[str(item.path)]))
+
+
+def _needs_session(item: pytest.Item) -> bool:
+    if "bench" in item.path.parts:
+        return False
+    return item.get_closest_marker("spark") is not None or "spark_ready" in getattr(item, "fixturenames", ())
+
+
+def _spread(tests: Mapping[str, int]) -> dict[str, str]:
+    """The group of every module: the tests of one stay together, and all groups have about as many."""
+    sizes = dict.fromkeys((f"spark-{number}" for number in range(_SESSIONS)), 0)
+    groups = {}
+    for module, count in sorted(tests.items(), key=lambda entry: (-entry[1], entry[0])):
+        groups[module] = min(sizes, key=lambda name: sizes[name])
+        sizes[groups[module]] += count
+    return groups
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
@@ -51,8 +71,10 @@ def pytest_collection_finish(session: pytest.Session) -> None:
             )
 
 
-# A session of a test is over before code that is compiled to the utmost pays for it.
-os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1")
+# A session of a test is over before code that is compiled to the utmost, collectors with threads of their own, or a
+# second look at the classes of Spark pay for it.
+_QUICK_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote"
+os.environ.setdefault("SPARK_SUBMIT_OPTS", _QUICK_JVM)
 
 if "PYTEST_XDIST_WORKER" in os.environ:
     # Worker processes ignore Ctrl-C, and so would every process that a test starts: but some tests are about it.
@@ -61,7 +83,7 @@ if "PYTEST_XDIST_WORKER" in os.environ:
 
 @pytest.fixture(scope="session")
 def spark_ready() -> Iterator[Any]:
-    """The Spark session of the suite: starting one takes seconds, so there is one."""
+    """The Spark session of this process: starting one takes seconds, so tests share it."""
     from penstock.spark.session import get_session
 
     session = get_session()

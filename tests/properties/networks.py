@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any
 
 import duckdb
@@ -239,11 +240,21 @@ def build(case: Case) -> pk.Network:
 # --- as DuckDB sees it -----------------------------------------------------------------------------------------------
 
 
+@cache
+def _database() -> duckdb.DuckDBPyConnection:
+    return duckdb.connect(":memory:", config={"threads": 1})
+
+
+def oracle_connection() -> duckdb.DuckDBPyConnection:
+    """A connection of one's own, for temporary tables: to open a database takes longer than most answers."""
+    return _database().cursor()
+
+
 class Oracle:
     """The answer over the whole input, table by table."""
 
     def __init__(self) -> None:
-        self._db = duckdb.connect(":memory:", config={"threads": 1})
+        self._db = oracle_connection()
         self._made: dict[int, str] = {}
 
     def answer(self, node: Any) -> pa.Table:
@@ -255,7 +266,7 @@ class Oracle:
             if isinstance(node, Input):
                 self._load(node, name)
             else:
-                self._db.execute(f"CREATE TABLE {name} AS {self._sql(node)}")
+                self._db.execute(f"CREATE TEMP TABLE {name} AS {self._sql(node)}")
             self._made[id(node)] = name
         return self._made[id(node)]
 
@@ -267,7 +278,7 @@ class Oracle:
 
     def _create(self, name: str, rows: pa.Table, where: str = "true") -> None:
         self._db.register("rows", rows)
-        self._db.execute(f"CREATE TABLE {name} AS SELECT * FROM rows WHERE {where}")
+        self._db.execute(f"CREATE TEMP TABLE {name} AS SELECT * FROM rows WHERE {where}")
         self._db.unregister("rows")
 
     def _sql(self, node: Any) -> str:

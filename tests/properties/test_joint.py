@@ -7,11 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 from unittest.mock import patch
 
-import duckdb
 import pyarrow as pa
 from hypothesis import HealthCheck, given, note, settings
 from hypothesis import strategies as st
-from tests.properties.networks import Input, arrow_schema, policy_of
+from tests.properties.networks import Input, arrow_schema, oracle_connection, policy_of
 from tests.properties.test_join import sources
 
 import penstock as pk
@@ -102,7 +101,7 @@ def run(case: Case) -> dict[tuple[Any, ...], int]:
 
 
 def answer(case: Case) -> Counter[tuple[Any, ...]]:
-    db = duckdb.connect(":memory:", config={"threads": 1})
+    db = oracle_connection()
     for source in (case.left, case.right):
         schema = arrow_schema(source.schema)
         columns = list(zip(*source.rows, strict=True))

@@ -7,12 +7,21 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass
 from typing import Any
 
-import duckdb
 import pyarrow as pa
 from hypothesis import HealthCheck, given, note, settings
 from hypothesis import strategies as st
 from tests.boxes.resample.test_resample import Bench, Right
-from tests.properties.networks import TICKS, Input, _tick_sql, arrow_schema, bag, duration, inputs, policy_of
+from tests.properties.networks import (
+    TICKS,
+    Input,
+    _tick_sql,
+    arrow_schema,
+    bag,
+    duration,
+    inputs,
+    oracle_connection,
+    policy_of,
+)
 
 import penstock as pk
 from penstock.algebra.ticks import BEGINNING, END
@@ -87,7 +96,7 @@ def run(case: Case) -> pk.Result:
 
 def answer(case: Case, right: list[tuple[Any, ...]]) -> pa.Table:
     """What DuckDB says of all left tuples and these right ones."""
-    connection = duckdb.connect(config={"threads": 1})
+    connection = oracle_connection()
     for name, rows in (("l", case.left.rows), ("r", right)):
         source = case.left if name == "l" else case.right
         columns = list(zip(*(row for row in rows if row[0] is not None), strict=True)) or [()] * len(source.schema)

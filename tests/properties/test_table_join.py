@@ -6,10 +6,10 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
-import duckdb
 import pyarrow as pa
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.properties.networks import oracle_connection
 
 import penstock as pk
 
@@ -85,7 +85,7 @@ def bag(table: pa.Table) -> Counter[tuple[Any, ...]]:
 
 
 def answer(sql: str, **tables: pa.Table) -> pa.Table:
-    with duckdb.connect() as connection:
+    with oracle_connection() as connection:
         for name, table in tables.items():
             connection.register(name, table)
         return connection.sql(sql).to_arrow_table()

@@ -76,6 +76,9 @@ def test_an_embedded_session_gets_our_settings_only_where_nothing_is_said(tmp_pa
 
 # Sessions, each in a process of its own
 
+QUICK_JVM = os.environ["SPARK_SUBMIT_OPTS"]
+"""What the tests tell every JVM, which is nothing of Spark's settings."""
+
 SCRIPT = """
 import json, os, sys
 {before}
@@ -105,7 +108,7 @@ def _told(command: list[str], script: Path, *, before: str = "", **environment: 
     kept = {k: v for k, v in os.environ.items() if k not in ("PYSPARK_PYTHON", "PENSTOCK_MASTER")}
     done = subprocess.run(
         [*command, str(script)],
-        env={**kept, "PATH": path, "SPARK_SUBMIT_OPTS": "-XX:TieredStopAtLevel=1", **environment},
+        env={**kept, "PATH": path, "SPARK_SUBMIT_OPTS": QUICK_JVM, **environment},
         capture_output=True,
         text=True,
         timeout=200,

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from penstock.algebra.box import Box, Output, Port, View
-from penstock.algebra.expressions.expression import bind_predicate
+from penstock.algebra.expressions.binding import bind_predicate
 from penstock.algebra.naming import did_you_mean
 from penstock.algebra.network import Attached, Network
 from penstock.algebra.source import Source

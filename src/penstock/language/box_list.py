@@ -105,7 +105,7 @@ _VIEW: Final = Words(
     'packets.where("len > 1000").view("long ones", materialize="none")',
     {
         "name": "what it is called, among the outputs",
-        "materialize": "what is kept: 'all', 'some' (as much as keep says) or 'none', then it is computed when it is read",
+        "materialize": "what is kept: 'all', 'some' (as much as keep says) or 'none': computed when it is read",
         "keep": "how much is kept with 'some', as of a connection point",
         "key": "the storage key, as of a connection point",
         "path": "where the table is; <checkpoint>/points/<name> if not given",

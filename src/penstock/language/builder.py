@@ -8,7 +8,7 @@ from contextlib import contextmanager
 import pyarrow as pa
 
 from penstock.algebra.box import Box, Output, Port, View
-from penstock.algebra.expressions.expression import bind_predicate
+from penstock.algebra.expressions.binding import bind_predicate
 from penstock.algebra.network import Network as FrozenNetwork
 from penstock.algebra.schema import SchemaLike, parse_schema, plain_schema
 from penstock.algebra.source import Source

@@ -22,7 +22,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.algebra.error_records import reject_table, why_out_of_range
-from penstock.algebra.expressions.expression import bind_predicate, mask
+from penstock.algebra.expressions.expression import mask
 from penstock.algebra.marks import Mark, Marks
 from penstock.algebra.source import Source, Track
 from penstock.algebra.ticks import BEGINNING, out_of_range
@@ -121,6 +121,8 @@ def _punctuation(
         where = track.policy.where
         if where is None:
             continue
+        from penstock.algebra.expressions.binding import bind_predicate  # a parser, which others do without
+
         marked = pc.equal(mask((bind_predicate(where, source.tuples),), tuples), 0)
         marked = marked if unfit is None else pc.and_not(marked, unfit)
         largest = pc.max(values.filter(marked)).as_py()

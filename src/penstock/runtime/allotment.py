@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from penstock.algebra.expressions.expression import bind_predicate
 from penstock.algebra.source import Source
 from penstock.connectors.connector import UNLIMITED, Advance, Feed, Limit, Position
 from penstock.runtime.job import Job
@@ -92,6 +91,8 @@ def columns_to_read(job: Job, source: Source) -> Sequence[str]:
     for track in source.tracks:
         where = track.policy.where
         if where is not None:
+            from penstock.algebra.expressions.binding import bind_predicate  # a parser, which others do without
+
             needed.update(bind_predicate(where, source.tuples).columns)
     # Of tuples that are only counted, one column says how many there are.
     return [name for name in source.delivered.names if name in needed] or source.delivered.names[:1]

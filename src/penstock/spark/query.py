@@ -27,6 +27,7 @@ from penstock.runtime.stage import run_stage
 from penstock.runtime.train import ROW_SCHEMA, Row, from_batches, to_batch
 from penstock.spark.carrier import JobTicket, current_batch, wrapped_errors
 from penstock.spark.dataframe import DataFrameInput, DataFrameTask
+from penstock.spark.session import warm_planning
 from penstock.spark.shares import Shares
 from penstock.spark.source import FORMAT, ROW_DDL, IntakeSource
 
@@ -63,7 +64,8 @@ def start_query(
     run_batch: Callable[[DataFrame, int], None],
 ) -> StreamingQuery:
     """Start the query; `run_batch` is called in this process with what the intake will read for a batch."""
-    session.dataSource.register(IntakeSource)
+    with warm_planning(session.sparkContext):
+        session.dataSource.register(IntakeSource)
     intake = _intake(session, job, ticket, shares)
     writer = intake.writeStream.foreachBatch(run_batch).option("checkpointLocation", job.spark.path)
     writer = writer.trigger(availableNow=True) if to_the_end else writer.trigger(processingTime="0 seconds")

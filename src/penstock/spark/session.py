@@ -11,6 +11,7 @@ import contextlib
 import os
 import sys
 import tempfile
+import threading
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -24,6 +25,7 @@ from penstock.algebra.expressions.kernel_memory import VARIABLE as KERNEL_MEMORY
 from penstock.errors import WorldError
 from penstock.spark.declared import declared_settings
 from penstock.spark.home import quick_home
+from penstock.spark.warm_start import WarmStart
 from penstock.storage.temporary import TemporaryFolder
 
 DEFAULT_MASTER: Final = "local[*]"
@@ -60,6 +62,7 @@ _FIXED_SETTINGS: Final = {
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.session.timeZone": "UTC",
 }
+_registering: Final = threading.Lock()
 _QUERY_SETTINGS: Final = {
     "spark.sql.streaming.checkpointFileManagerClass": (
         "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
@@ -96,10 +99,11 @@ def _embedded_session(master: str | None) -> SparkSession:
         settings[_SOCKETS] = sockets.path
     # Workers must run the interpreter and the packages of the driver.
     os.environ.setdefault("PYSPARK_PYTHON", said.get("spark.pyspark.python", sys.executable))
+    warm = WarmStart() if _is_local(chosen) and os.environ["PYSPARK_PYTHON"] == sys.executable else None
     _launch_jvm(settings, quick_home() if _is_local(chosen) else None)
     session = _made(chosen, settings)
     if (gateway := SparkContext._gateway) is not None:
-        gateway.penstock_sockets = sockets  # as long as the JVM lives
+        gateway.penstock_sockets, gateway.penstock_warm = sockets, warm  # as long as the JVM lives
     session.sparkContext.setLogLevel("OFF")
     _write_no_checksums(session)
     return session
@@ -165,6 +169,21 @@ def _carry_environment(context: SparkContext) -> None:
             context.environment[name] = value
         else:
             context.environment.pop(name, None)
+
+
+@contextlib.contextmanager
+def warm_planning(context: SparkContext) -> Iterator[None]:
+    """The processes that plan what is registered meanwhile start warm, if this process has started the JVM."""
+    warm = getattr(SparkContext._gateway, "penstock_warm", None)
+    if warm is None:
+        yield
+        return
+    with _registering:
+        python, context.pythonExec = context.pythonExec, warm.executable
+        try:
+            yield
+        finally:
+            context.pythonExec = python
 
 
 def parallelism(master: str | None = None) -> int:

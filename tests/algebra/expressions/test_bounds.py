@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from penstock.algebra.expressions.binding import bind_predicate
 from penstock.algebra.expressions.bounds import (
     NOTHING,
     AllOf,
@@ -19,14 +20,14 @@ from penstock.algebra.expressions.bounds import (
     OneOf,
     Within,
     both,
-    bounds_of,
     columns_in,
     either,
     may_hold,
     renamed,
     rows_within,
 )
-from penstock.algebra.expressions.expression import bind_predicate, mask
+from penstock.algebra.expressions.expression import mask
+from penstock.algebra.expressions.predicate_bounds import bounds_of
 
 SCHEMA = pa.schema(
     {

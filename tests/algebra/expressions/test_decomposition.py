@@ -11,7 +11,8 @@ import pyarrow as pa
 import pytest
 
 from penstock.algebra.expressions import kernel
-from penstock.algebra.expressions.decomposition import Aggregation, decompose
+from penstock.algebra.expressions.aggregation import Aggregation
+from penstock.algebra.expressions.decomposition import decompose
 from penstock.errors import QueryError
 
 SCHEMA = pa.schema(

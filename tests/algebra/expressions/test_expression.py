@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.algebra.expressions.expression import bind, bind_predicate, evaluate, mask
+from penstock.algebra.expressions.binding import bind, bind_predicate
+from penstock.algebra.expressions.expression import evaluate, mask
 from penstock.errors import QueryError
 
 SCHEMA = pa.schema(

@@ -5,7 +5,8 @@ import random
 import pyarrow as pa
 import pytest
 
-from penstock.algebra.expressions.expression import bind, evaluate
+from penstock.algebra.expressions.binding import bind
+from penstock.algebra.expressions.expression import evaluate
 from penstock.algebra.expressions.monotone import progression
 from penstock.algebra.ticks import BEGINNING, END, from_ticks, to_ticks
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from penstock.algebra.expressions.pairing import bind_pair
+from penstock.algebra.expressions.pair_binding import bind_pair
 from penstock.errors import QueryError
 
 LEFT = pa.schema({"ts": pa.int64(), "k": pa.string(), "x": pa.int32(), "f": pa.float64(), "l": pa.list_(pa.int8())})

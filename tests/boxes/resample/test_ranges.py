@@ -9,7 +9,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from penstock.algebra.expressions.decomposition import Aggregation, decompose
+from penstock.algebra.expressions.aggregation import Aggregation
+from penstock.algebra.expressions.decomposition import decompose
 from penstock.algebra.hidden import ARRIVED
 from penstock.boxes.resample import ranges
 from penstock.boxes.resample.ranges import over_ranges

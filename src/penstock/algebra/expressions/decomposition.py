@@ -15,15 +15,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from typing import Final, TypeAlias
+from typing import TypeAlias
 
 import pyarrow as pa
 import sqlglot
 from sqlglot import exp
 
 from penstock.algebra.expressions import kernel, purity
-from penstock.algebra.expressions.expression import DIALECT, Expression, bind, bind_tree, parse, resolve, sql_of
+from penstock.algebra.expressions.aggregation import Aggregation, Called, Held
+from penstock.algebra.expressions.binding import DIALECT, bind, bind_tree, parse, resolve, sql_of
+from penstock.algebra.expressions.expression import Expression
 from penstock.algebra.expressions.functions import ALIASES, FUNCTIONS, Call, Function, Parts
 from penstock.algebra.expressions.python_functions import WindowFunction
 from penstock.algebra.expressions.zones import in_zone, zone_of
@@ -32,74 +33,6 @@ from penstock.errors import QueryError
 
 Outputs: TypeAlias = Mapping[str, str | WindowFunction] | WindowFunction
 """The outputs of an aggregate box: texts and Python functions by name, or a function that names its own."""
-
-COUNT: Final = "count(*)"
-
-
-@dataclass(frozen=True)
-class Held:
-    """Values that are kept as they are until their window closes: one table per argument list."""
-
-    name: str
-    values: tuple[tuple[str, str], ...]
-    """Column and scalar SQL over tuples, to keep per tuple."""
-    where: str | None
-    """Which tuples to keep."""
-    distinct: bool
-    """Only distinct rows of values need be kept."""
-    schema: pa.Schema
-    """Of the value columns."""
-    results: tuple[tuple[str, str], ...]
-    """Column and aggregate SQL over kept values."""
-
-
-@dataclass(frozen=True)
-class Called:
-    """A Python function that is called with the tuples of each window and group."""
-
-    function: WindowFunction
-    outputs: tuple[str, ...]
-    columns: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class Aggregation:
-    """What an aggregate box computes, part by part; every part is (column, SQL)."""
-
-    partials: tuple[tuple[str, str], ...]
-    """Aggregate SQL over tuples."""
-    merges: tuple[tuple[str, str], ...]
-    """Aggregate SQL over partial rows, with the same columns and types: merging can be repeated."""
-    partial_schema: pa.Schema
-    held: tuple[Held, ...]
-    finals: tuple[tuple[str, str], ...]
-    """Scalar SQL over merged columns and results of held values; those of a group without held values are NULL."""
-    output_schema: pa.Schema
-    columns: tuple[str, ...]
-    """The input columns that partials, held values and functions need."""
-    called: tuple[Called, ...] = ()
-
-    @property
-    def whole(self) -> tuple[str, ...]:
-        """The columns that are kept of every tuple, for functions in Python."""
-        return tuple(dict.fromkeys(name for call in self.called for name in call.columns))
-
-    @property
-    def tuple_count(self) -> str:
-        """The partial that counts tuples: the account that shows that none was lost. Added if no output needs it."""
-        return next((name for name, sql in self.partials if sql == COUNT), "#tuples")
-
-    @property
-    def counted(self) -> tuple[tuple[str, str], ...]:
-        """The partials, with one that counts tuples among them."""
-        known, count = self.partials, self.tuple_count
-        return known if count in dict(known) else (*known, (count, COUNT))
-
-    @property
-    def counted_merges(self) -> tuple[tuple[str, str], ...]:
-        """The merges, with the columns and types of `counted`."""
-        known, count = self.merges, self.tuple_count
-        return known if count in dict(known) else (*known, (count, f'CAST(sum("{count}") AS BIGINT)'))
 
 
 def output_texts(outputs: Outputs) -> tuple[tuple[str, str], ...]:

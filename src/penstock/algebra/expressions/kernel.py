@@ -13,6 +13,7 @@ import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
@@ -82,6 +83,9 @@ def _connect(memory: int) -> duckdb.DuckDBPyConnection:
     return connection
 
 
+KNOWN: Final = 1024
+"""Of how many expressions a process remembers what it has asked: networks are built with the same ones again."""
+
 Answers = dict[tuple[object, ...], pa.Table]
 """What queries have answered, by their text and tables."""
 _answers: Answers | None = None
@@ -148,6 +152,7 @@ def _run(sql: str, tables: Mapping[str, pa.Table | pa.RecordBatch]) -> pa.Table:
                 connection.unregister(name)
 
 
+@lru_cache(maxsize=KNOWN)
 def types(select_list: str, schema: pa.Schema) -> pa.Schema:
     """The schema of `SELECT <select_list> FROM tuples` over tuples of `schema`.
 

@@ -8,17 +8,17 @@ progressing attributes in out-of-order processing are inferred by the same rule.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from sqlglot import exp
 
 from penstock.algebra.expressions import kernel
-from penstock.algebra.expressions.expression import Expression, columns_of, parse, resolve, sql_of
-from penstock.algebra.ticks import BEGINNING, END, LONGEST, can_progress, from_ticks, out_of_range, to_ticks
+from penstock.algebra.expressions.binding import columns_of, parse, resolve, sql_of
+from penstock.algebra.expressions.expression import Expression
+from penstock.algebra.expressions.progression import Progression
+from penstock.algebra.ticks import can_progress
 from penstock.errors import QueryError
 
 _KINDS: Final = exp.DataType.Type
@@ -30,59 +30,12 @@ _KEEP_ORDER: Final = frozenset(
 _CONVERSIONS: Final = frozenset({"epoch_us", "epoch_ns", "make_timestamp_ms", "make_timestamp_ns"})
 
 
-@dataclass(frozen=True)
-class Progression:
-    """How the low-water mark of an attribute becomes the low-water mark of an expression of it."""
-
-    attribute: str
-    source: pa.DataType
-    """Type of the attribute."""
-    result: pa.DataType
-    """Type of the expression."""
-    sql: str | None
-    """The expression, or None where it is the attribute itself."""
-    falls: bool = False
-    """Whether the attribute decreases: its marks are of its negative."""
-    turns: bool = False
-    """Whether the expression goes down where the attribute goes up."""
-
-    @property
-    def result_falls(self) -> bool:
-        """Whether the expression decreases: then its mark is of its negative, too."""
-        return self.falls != self.turns
-
-    @property
-    def may_leave_range(self) -> bool:
-        """Whether a tick of the attribute that is of use may give one that is out of range."""
-        if self.sql is None:
-            return False
-        low, high = _range(self.source)
-        ends = max(low, BEGINNING + LONGEST), min(high, END - LONGEST)
-        found = pa.array([_value(self, tick) for tick in ends], pa.int64())
-        return bool(pc.any(pc.fill_null(out_of_range(found, self.result), True)).as_py())
-
-    def apply(self, tick: int) -> int:
-        """The low-water mark of the expression, in its ticks, when that of the attribute is `tick`."""
-        if self.sql is None or tick in (BEGINNING, END):
-            return tick
-        low, high = _range(self.source)
-        tick = min(max(-tick if self.falls else tick, low), high)
-        found = _value(self, tick)
-        if found is not None:
-            return -found if self.result_falls else found
-        # Where a monotone function is defined is an interval, so one defined point says on which side the mark is.
-        for known in (0, high, low):
-            if _value(self, known) is not None:
-                return min(_range(self.result)[1], END - 1) if (tick > known) != self.falls else BEGINNING
-        return BEGINNING
-
-
 def progression(
     expression: Expression, attribute: str, schema: pa.Schema, *, falls: bool = False
 ) -> Progression | None:
     """How `expression` progresses when `attribute` does, or None if it does not; `falls` if the attribute decreases.
 
-    >>> from penstock.algebra.expressions.expression import bind
+    >>> from penstock.algebra.expressions.binding import bind
     >>> schema = pa.schema({"ts": pa.int64()})
     >>> progression(bind("ts / 60", schema), "ts", schema).apply(125)
     2
@@ -187,9 +140,12 @@ def _scaled(moving: exp.Expr, fixed: exp.Expr) -> bool:
 
 def _constant(node: exp.Expr) -> Any:
     """The value of a tree without columns, None for any other."""
-    if columns_of(node):
-        return None
-    sql = sql_of(node)
+    return None if columns_of(node) else _value_of(sql_of(node))
+
+
+@lru_cache(maxsize=kernel.KNOWN)
+def _value_of(sql: str) -> Any:
+    """The value of an expression without columns; None if it has none."""
     try:
         kind = kernel.types(f"{sql} AS value", pa.schema({"row": pa.bool_()})).field(0).type
         # Decimals and integers of any width are only compared with zero, so a double will do.
@@ -198,29 +154,3 @@ def _constant(node: exp.Expr) -> Any:
     except QueryError:
         return None
     return found["value"][0].as_py()
-
-
-def _range(kind: pa.DataType) -> tuple[int, int]:
-    """The ticks that a column of this type can hold; DuckDB takes the outermost dates and times for infinities."""
-    if pa.types.is_date32(kind):
-        return -(2**31) + 2, 2**31 - 2
-    if not pa.types.is_integer(kind):
-        return BEGINNING + 2, END - 1
-    if pa.types.is_unsigned_integer(kind):
-        return 0, min(2**kind.bit_width - 1, END)
-    return -(2 ** (kind.bit_width - 1)), 2 ** (kind.bit_width - 1) - 1
-
-
-@lru_cache(maxsize=4096)
-def _value(progression: Progression, tick: int) -> int | None:
-    """The tick of the expression at one tick of the attribute, None where it has no value."""
-    column = from_ticks(pa.array([tick], pa.int64()), progression.source)
-    try:
-        found = kernel.run(
-            f"SELECT {progression.sql} AS value FROM {kernel.TUPLES}",
-            **{kernel.TUPLES: pa.table({progression.attribute: column})},
-        )
-        value = to_ticks(found["value"].cast(progression.result))[0].as_py()
-    except (QueryError, pa.ArrowInvalid):
-        return None
-    return None if value is None else min(max(int(value), BEGINNING), END - 1)

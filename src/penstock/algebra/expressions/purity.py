@@ -104,6 +104,7 @@ def _unrepeatable(name: str, what: str) -> QueryError:
     )
 
 
+@lru_cache(maxsize=kernel.KNOWN)
 def _tree(sql: str) -> Any:
     text = "SELECT " + sql
     found = kernel.run(f"SELECT json_serialize_sql('{text.replace(chr(39), chr(39) * 2)}') AS tree")

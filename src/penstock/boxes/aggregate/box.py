@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, ClassVar
 import pyarrow as pa
 
 from penstock.algebra.box import PaceUse, Port, Stateful
-from penstock.algebra.expressions.decomposition import Aggregation
+from penstock.algebra.expressions.aggregation import Aggregation
 from penstock.algebra.hidden import SEQ
 from penstock.algebra.joint_punctuation import JointUse, joint_use
 from penstock.algebra.marks import Marks, all_ended

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from penstock.algebra.expressions.decomposition import Aggregation
+from penstock.algebra.expressions.aggregation import Aggregation
 from penstock.algebra.expressions.kernel import quote
 from penstock.algebra.hidden import ARRIVED
 

@@ -15,7 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.algebra.expressions.decomposition import Aggregation, Called
+from penstock.algebra.expressions.aggregation import Aggregation, Called
 from penstock.algebra.ticks import from_ticks, tick_text
 from penstock.boxes.aggregate.closing import TICK
 from penstock.boxes.aggregate.group_windows import Windows, keyed

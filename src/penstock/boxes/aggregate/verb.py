@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from penstock.algebra.expressions.binding import bind_predicate
 from penstock.algebra.expressions.decomposition import Outputs, decompose, output_texts
-from penstock.algebra.expressions.expression import Expression, bind_predicate
+from penstock.algebra.expressions.expression import Expression
 from penstock.algebra.expressions.python_functions import WindowFunction
 from penstock.algebra.order import TUPLE_NUMBER, Order
 from penstock.algebra.ticks import Duration, duration_ns, duration_ticks

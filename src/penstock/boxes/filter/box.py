@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 import pyarrow as pa
 
 from penstock.algebra.box import Stateless
-from penstock.algebra.expressions.bounds import Bounds, both, bounds_of, either
+from penstock.algebra.expressions.bounds import Bounds, both, either
 from penstock.algebra.expressions.expression import Expression
 from penstock.algebra.mark_ways import Along
 from penstock.algebra.marks import Marks
@@ -56,6 +56,8 @@ class Filter(Stateless):
         return order
 
     def bounds_before(self, slot: int, behind: Sequence[Bounds | None]) -> Bounds | None:
+        from penstock.algebra.expressions.predicate_bounds import bounds_of
+
         asked = [bounds_of(predicate, self.inputs[0].schema) for predicate in self.predicates]
         return either(
             both(own, other) for own, other in zip((*asked, *((None,) if self.rest else ())), behind, strict=True)

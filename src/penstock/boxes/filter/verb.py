@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from penstock.algebra.expressions.expression import bind_predicate
+from penstock.algebra.expressions.binding import bind_predicate
 from penstock.boxes.filter.box import Filter
 from penstock.errors import QueryError
 

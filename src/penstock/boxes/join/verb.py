@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from penstock.algebra.expressions.pairing import Pairing, bind_pair
+from penstock.algebra.expressions.pair_binding import bind_pair
+from penstock.algebra.expressions.pairing import Pairing
 from penstock.algebra.order import Order
 from penstock.algebra.ticks import Duration, duration_ticks, tick_ns
 from penstock.boxes.assume.verb import assume

@@ -13,7 +13,7 @@ from penstock.algebra.box import Stateless
 from penstock.algebra.error_records import REJECT_SCHEMA
 from penstock.algebra.expressions.bounds import Bounds, either, renamed
 from penstock.algebra.expressions.expression import Expression
-from penstock.algebra.expressions.monotone import Progression, progression
+from penstock.algebra.expressions.progression import Progression
 from penstock.algebra.mark_ways import Along
 from penstock.algebra.marks import FALLING, RISING, SIDES, Mark, Marks, only_end
 from penstock.algebra.order import ANY, ARRIVAL
@@ -59,7 +59,7 @@ class Map(Stateless):
         found = []
         for name, expression in self.outputs:
             for attribute in source.progressing:
-                how = progression(expression, attribute, source.schema)
+                how = _progression(expression, attribute, source.schema)
                 if how is not None and not how.result_falls:
                     found.append((name, attribute, how))
         return tuple(found)
@@ -73,7 +73,7 @@ class Map(Stateless):
         for name, expression in self.outputs:
             for mark in known:
                 falls = mark.part == FALLING
-                how = progression(expression, mark.attribute, source.schema, falls=falls)
+                how = _progression(expression, mark.attribute, source.schema, falls=falls)
                 if how is not None and (falls or how.result_falls):
                     found.append((Mark(name, FALLING if how.result_falls else RISING), mark, how))
         return tuple(found)
@@ -139,3 +139,12 @@ class Map(Stateless):
 
     def describe(self) -> str:
         return ", ".join(name if e.text == name else f"{name}={e.text}" for name, e in self.outputs)
+
+
+def _progression(
+    expression: Expression, attribute: str, schema: pa.Schema, *, falls: bool = False
+) -> Progression | None:
+    """Whether an expression progresses. It is found out when the network is built: who runs it loads no parser."""
+    from penstock.algebra.expressions.monotone import progression
+
+    return progression(expression, attribute, schema, falls=falls)

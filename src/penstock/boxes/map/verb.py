@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from penstock.algebra.expressions.expression import bind
+from penstock.algebra.expressions.binding import bind
 from penstock.boxes.map.box import Map
 from penstock.boxes.requirements import refuse_hidden
 from penstock.errors import QueryError

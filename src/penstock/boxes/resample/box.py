@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 import pyarrow as pa
 
 from penstock.algebra.box import Stateful
-from penstock.algebra.expressions.decomposition import Aggregation
+from penstock.algebra.expressions.aggregation import Aggregation
 from penstock.algebra.hidden import SEQ
 from penstock.algebra.marks import Marks, all_ended, only_end
 from penstock.algebra.order import ARRIVAL, Order

@@ -22,7 +22,7 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.algebra.expressions import kernel
-from penstock.algebra.expressions.decomposition import Aggregation
+from penstock.algebra.expressions.aggregation import Aggregation
 from penstock.algebra.expressions.kernel import quote
 from penstock.algebra.hidden import ARRIVED
 from penstock.operators.arrays import Numbers

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 from sqlglot import exp
 
+from penstock.algebra.expressions.binding import parse, sql_of
 from penstock.algebra.expressions.decomposition import decompose
-from penstock.algebra.expressions.expression import parse, sql_of
 from penstock.algebra.order import Order
 from penstock.algebra.ticks import Duration, duration_ticks, tick_ns
 from penstock.boxes.requirements import key_columns, refuse_hidden, require_ticks

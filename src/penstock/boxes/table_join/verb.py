@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final, cast
 
-from penstock.algebra.expressions.pairing import bind_pair
+from penstock.algebra.expressions.pair_binding import bind_pair
 from penstock.boxes.requirements import refuse_hidden
 from penstock.boxes.table_join.box import How, TableJoin
 from penstock.connectors.tables.static_table import StaticTable

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from penstock.algebra.expressions.expression import bind
+from penstock.algebra.expressions.binding import bind
 from penstock.algebra.ticks import Duration, duration_ticks
 from penstock.algebra.window import Window
 from penstock.boxes.requirements import key_columns

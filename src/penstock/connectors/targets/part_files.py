@@ -14,6 +14,7 @@ adds to them.
 
 from __future__ import annotations
 
+import atexit
 import functools
 from abc import abstractmethod
 from collections.abc import Sequence
@@ -317,6 +318,8 @@ def _database() -> duckdb.DuckDBPyConnection:
         "enable_external_access": False,
         "lock_configuration": True,
     }
+    # DuckDB complains on standard error of a connection that is still there when the interpreter ends.
+    atexit.register(_database.cache_clear)
     return duckdb.connect(":memory:", config=config)
 
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, ClassVar
 import pyarrow as pa
 
 from penstock.algebra.box import PaceUse, Port, Stateful
-from penstock.algebra.expressions.decomposition import Aggregation
+from penstock.algebra.expressions.aggregation import Aggregation
 from penstock.algebra.expressions.expression import Expression
 from penstock.algebra.hidden import SEQ
 from penstock.algebra.marks import Marks, only_end

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, ClassVar
 import pyarrow as pa
 
 from penstock.algebra.box import Stateful
-from penstock.algebra.expressions.decomposition import Aggregation
+from penstock.algebra.expressions.aggregation import Aggregation
 from penstock.algebra.marks import Marks, all_ended
 from penstock.algebra.ticks import BEGINNING, END, span_text
 from penstock.algebra.window import Window, start_field

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -171,6 +172,8 @@ def _kernel(process: int) -> duckdb.DuckDBPyConnection:
     """One for each process: a connection does not survive a fork."""
     import duckdb  # loaded only by processes that compute: those that plan start sooner without it
 
+    # DuckDB complains on standard error of a connection that is still there when the interpreter ends.
+    atexit.register(_kernel.cache_clear)
     return duckdb.connect(config={"enable_external_access": False, "threads": 1})
 
 
