@@ -6,6 +6,8 @@ import os
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 
+from penstock.catalog.entering import enter, place_of_run
+from penstock.catalog.finding import checkpoint_of
 from penstock.errors import QueryError
 from penstock.language.builder import Builder
 from penstock.plan.compile import compile_network
@@ -50,6 +52,7 @@ class Network(Builder):
         max_refused: Most | None = None,
         max_late: Most | None = None,
         discard: Iterable[str] = (),
+        name: str | None = None,
         on_batch: Callable[[Record], None] | None = None,
     ) -> Result:
         """Run over bounded inputs to their end, exactly once, and return what came out.
@@ -67,6 +70,10 @@ class Network(Builder):
 
         If the network has changed since the checkpoint was made, the run goes on with the changed one: see
         `Run.change`, also for `discard`.
+
+        A run with a checkpoint enters the catalog, where other processes find it by its name: `name`, or that of the
+        network. With `name` alone the checkpoint is the one that the run had before, or a new one in the catalog's
+        folder.
         """
         if engine not in ENGINES:
             raise QueryError(f"unknown engine {engine!r}", expected=f"one of {', '.join(ENGINES)}")
@@ -87,11 +94,13 @@ class Network(Builder):
                 network=self.name,
                 hint="use start(), which returns a handle",
             )
+        checkpoint = place_of_run(checkpoint, name)
         if checkpoint is not None:
             refuse_if_held(Folder(checkpoint))
         if engine == "local":
-            return run_locally(self._job(settings, checkpoint, os.cpu_count() or 1, architecture, discard), on_batch)
-        job = self._job(settings, checkpoint, parallelism(master), architecture, discard)
+            job = self._job(settings, checkpoint, os.cpu_count() or 1, architecture, discard, name)
+            return run_locally(job, on_batch)
+        job = self._job(settings, checkpoint, parallelism(master), architecture, discard, name)
         return run_to_end(job, master=master, on_batch=on_batch)
 
     def start(
@@ -109,6 +118,7 @@ class Network(Builder):
         max_refused: Most | None = None,
         max_late: Most | None = None,
         discard: Iterable[str] = (),
+        name: str | None = None,
         on_batch: Callable[[Record], None] | None = None,
     ) -> Run:
         """Start on Spark and return a handle; the run goes on until it is stopped or its inputs have ended."""
@@ -122,15 +132,18 @@ class Network(Builder):
             max_refused=max_refused,
             max_late=max_late,
         )
+        checkpoint = place_of_run(checkpoint, name)
         if checkpoint is not None:
             refuse_if_held(Folder(checkpoint))
-        job = self._job(settings, checkpoint, parallelism(master), architecture, discard)
+        job = self._job(settings, checkpoint, parallelism(master), architecture, discard, name)
         bounded = all(s.connector.bounded for s in job.plan.network.sources)
         return Run(job, master=master, to_the_end=bounded, on_batch=on_batch)
 
     def look(self, checkpoint: str) -> Result:
-        """What a run of this network has produced so far, and who waits in it; the run may be going on elsewhere."""
-        folder = Folder(checkpoint)
+        """What a run of this network has produced so far, and who waits in it; the run may be going on elsewhere.
+
+        `checkpoint` is that of the run, or its name."""
+        folder = Folder(checkpoint_of(checkpoint))
         return Result(look_at(compile_network(self.network, architecture_of(folder)), folder))
 
     def change(self, checkpoint: str, *, discard: Iterable[str] = (), seconds: float = 60.0) -> Version:
@@ -138,13 +151,13 @@ class Network(Builder):
 
         The version is the one that the run has made of it; it takes effect with the next batch.
         """
-        folder = Folder(checkpoint)
+        folder = Folder(checkpoint_of(checkpoint))
         plan = compile_network(self.network, architecture_of(folder))
         return ask(folder, plan, versions_of(plan, folder, dumps), discard, seconds)
 
     def look_at_versions(self, checkpoint: str) -> list[Version]:
         """The versions of this network that a run has had, oldest first."""
-        folder = Folder(checkpoint)
+        folder = Folder(checkpoint_of(checkpoint))
         return versions_of(compile_network(self.network, architecture_of(folder)), folder).all()
 
     def explain(self, *, architecture: str = OUT_OF_ORDER) -> str:
@@ -160,7 +173,13 @@ class Network(Builder):
         return Stepper(compile_network(self.network, architecture), relaxed=relaxed)
 
     def _job(
-        self, settings: Settings, checkpoint: str | None, cores: int, architecture: str, discard: Iterable[str]
+        self,
+        settings: Settings,
+        checkpoint: str | None,
+        cores: int,
+        architecture: str,
+        discard: Iterable[str],
+        name: str | None,
     ) -> Job:
         plan = compile_network(self.network, architecture)
         if checkpoint is not None:
@@ -168,6 +187,7 @@ class Network(Builder):
             try:
                 # A run that a limit has ended must not creep on, a batch with every start.
                 judge(plan.network, settings, Board(job.board).latest())
+                enter(job, name)
             except BaseException:
                 job.release()
                 raise

@@ -52,7 +52,7 @@ class Outlet:
         """Commit batches of a version of the network from now on."""
         self._job = job
         self._kept = {
-            output.name: KeptResults(job.scratch(output.name), _limit(job, output.target))
+            output.name: KeptResults(job.scratch(output.name), kept_bytes(job, output))
             for output in job.plan.network.outputs
             if isinstance(output.target, Results)
         }
@@ -160,7 +160,8 @@ def _progress(output: Output, before: Record, after: Record) -> OutputProgress:
     return OutputProgress(*marks, output.schema(0), after.now)
 
 
-def _limit(job: Job, target: Results) -> int | None:
+def kept_bytes(job: Job, output: Output) -> int | None:
     """How many bytes an output may keep: all that a run which ends by itself has made, unless told otherwise."""
+    keep = output.target.keep if isinstance(output.target, Results) else None
     bounded = all(source.connector.bounded for source in job.plan.network.sources)
-    return target.keep if target.keep is not None or bounded else KEEP_BYTES
+    return keep if keep is not None or bounded else KEEP_BYTES

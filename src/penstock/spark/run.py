@@ -17,6 +17,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql.streaming.query import StreamingQuery
 
 from penstock.algebra.network import Network
+from penstock.catalog.entering import enter
 from penstock.errors import InternalError, PenstockError
 from penstock.plan.compile import compile_network
 from penstock.plan.plan import Plan
@@ -231,6 +232,8 @@ class Run:
     def _change(self, plan: Plan, discard: Iterable[str]) -> Job:
         job = self._jobs.change(plan, discard)
         self._ticket_of(job.version)
+        if job.keep is None:  # a temporary checkpoint is in no catalog
+            enter(job)
         return job
 
     def _answer(self) -> None:
