@@ -15,12 +15,13 @@ from penstock.plan.explain import explain
 from penstock.plan.plan import OUT_OF_ORDER
 from penstock.runtime.asking import ask
 from penstock.runtime.board import Board, Record
+from penstock.runtime.budget import Budget
 from penstock.runtime.job import Job
 from penstock.runtime.limits import Most, judge
 from penstock.runtime.local import run_locally
 from penstock.runtime.opening import architecture_of, look_at, open_job, versions_of
 from penstock.runtime.result import Result
-from penstock.runtime.settings import AUTO, POWER, PROCESS, TRAIN_BYTES, Settings
+from penstock.runtime.settings import AUTO, POWER, PROCESS, REFUSE, TRAIN_BYTES, Settings
 from penstock.runtime.stepping.stepper import Stepper
 from penstock.runtime.versions import Version
 from penstock.spark.carrier import dumps
@@ -28,6 +29,7 @@ from penstock.spark.run import Run, run_to_end
 from penstock.spark.session import parallelism
 from penstock.storage.folder import Folder
 from penstock.storage.lease import refuse_if_held
+from penstock.storage.sizes import Size
 from penstock.storage.temporary import TemporaryFolder
 
 ENGINES = ("spark", "local")
@@ -51,6 +53,9 @@ class Network(Builder):
         way: str = AUTO,
         max_refused: Most | None = None,
         max_late: Most | None = None,
+        keep: Size | None = None,
+        disk: Size | None = None,
+        when_full: str = REFUSE,
         discard: Iterable[str] = (),
         name: str | None = None,
         on_batch: Callable[[Record], None] | None = None,
@@ -67,6 +72,11 @@ class Network(Builder):
 
         `max_refused` and `max_late` are the most records of an input that may be refused, and tuples that may be late:
         a number, or a share such as "5%". The run ends with an error after the batch that exceeds them.
+
+        `keep` is how many bytes, such as "1 GB", each kept output and each late and error stream keeps, unless the output
+        says so itself. `disk` is how much the run may take up on disks, with state and connection points. If the next
+        batch may not have room, the run ends with an error; with `when_full="oldest"` the oldest history of connection
+        points and kept results leaves.
 
         If the network has changed since the checkpoint was made, the run goes on with the changed one: see
         `Run.change`, also for `discard`.
@@ -86,6 +96,9 @@ class Network(Builder):
             way=way,
             max_refused=max_refused,
             max_late=max_late,
+            keep=keep,
+            disk=disk,
+            when_full=when_full,
         )
         unbounded = [s.name for s in self.network.sources if not s.connector.bounded]
         if unbounded:
@@ -117,6 +130,9 @@ class Network(Builder):
         way: str = AUTO,
         max_refused: Most | None = None,
         max_late: Most | None = None,
+        keep: Size | None = None,
+        disk: Size | None = None,
+        when_full: str = REFUSE,
         discard: Iterable[str] = (),
         name: str | None = None,
         on_batch: Callable[[Record], None] | None = None,
@@ -131,6 +147,9 @@ class Network(Builder):
             way=way,
             max_refused=max_refused,
             max_late=max_late,
+            keep=keep,
+            disk=disk,
+            when_full=when_full,
         )
         checkpoint = place_of_run(checkpoint, name)
         if checkpoint is not None:
@@ -187,6 +206,8 @@ class Network(Builder):
             try:
                 # A run that a limit has ended must not creep on, a batch with every start.
                 judge(plan.network, settings, Board(job.board).latest())
+                if (budget := Budget.of(job)) is not None:
+                    budget.refuse_if_full(job)
                 enter(job, name)
             except BaseException:
                 job.release()

@@ -19,6 +19,7 @@ from penstock.runtime.job import Job
 from penstock.runtime.opening import has_run, identity_of
 from penstock.runtime.outlet import kept_bytes
 from penstock.storage.folder import Folder
+from penstock.storage.sizes import size_text
 
 
 def place_of_run(checkpoint: str | None, name: str | None) -> str | None:
@@ -61,14 +62,14 @@ def _known(name: str) -> RunEntry | None:
 
 def _entry_of(job: Job) -> RunEntry:
     network, checkpoint = job.plan.network, job.checkpoint
-    known = identity_of(checkpoint) or {"run": ""}
+    known, limit = identity_of(checkpoint) or {"run": ""}, job.settings.disk_bytes
     return RunEntry(
         name_for(network.name),
         checkpoint.path,
         str(known["run"]),
         network.name,
         time.time_ns() // 1000,
-        "",
+        f"{size_text(limit)}, when full: {job.settings.when_full}" if limit is not None else "",
         tuple(_parts(job)),
     )
 

@@ -24,13 +24,14 @@ from penstock.cli.points import show_points
 from penstock.cli.runs import drop, ls, show
 from penstock.cli.step import show_steps
 from penstock.cli.stopping import interruptible, start_spark, stop_on_signal
+from penstock.cli.storage import storage
 from penstock.cli.summary import show_counts, shown_warnings
 from penstock.cli.trace import show_statistics, show_traces
 from penstock.cli.versions import change_run, show_versions
 from penstock.errors import PenstockError, QueryError
 from penstock.plan.plan import ARCHITECTURES, OUT_OF_ORDER
 from penstock.runtime.limits import Limit
-from penstock.runtime.settings import AUTO, POWER, Settings
+from penstock.runtime.settings import AUTO, POWER, REFUSE, Settings
 from penstock.storage.folder import Folder
 from penstock.storage.lease import refuse_if_held
 
@@ -46,6 +47,7 @@ app.command("check")(check)
 app.command("ls")(ls)
 app.command("show")(show)
 app.command("drop")(drop)
+app.command("storage")(storage)
 
 
 def _version(wanted: bool) -> None:
@@ -84,6 +86,13 @@ def run(
     ] = AUTO,
     max_refused: Annotated[str | None, typer.Option(help=f"The most refused records of an input that {MOST}")] = None,
     max_late: Annotated[str | None, typer.Option(help=f"The most late tuples of an input that {MOST}")] = None,
+    keep: Annotated[
+        str | None, typer.Option(help="The most that each output, late and error stream keeps, such as '1 GB'.")
+    ] = None,
+    disk: Annotated[str | None, typer.Option(help="The most that the run takes up on disks, such as '20 GB'.")] = None,
+    when_full: Annotated[
+        str, typer.Option(help="When it has: refuse (the run ends) or oldest (the oldest history leaves).")
+    ] = REFUSE,
     discard: Annotated[
         list[str] | None, typer.Option(help="A changed part of the network whose state may be lost; may be repeated.")
     ] = None,
@@ -95,7 +104,7 @@ def run(
         for option, given in (("--max-refused", max_refused), ("--max-late", max_late)):
             if given is not None:
                 Limit.of(option, given)
-        Settings(durability=durability, way=way)
+        Settings(durability=durability, way=way, keep=keep, disk=disk, when_full=when_full)
         checkpoint = place_of_run(checkpoint_to_run(checkpoint) if checkpoint is not None else None, name)
         if checkpoint is not None:
             refuse_if_held(Folder(checkpoint))
@@ -108,6 +117,9 @@ def run(
             way=way,
             max_refused=max_refused,
             max_late=max_late,
+            keep=keep,
+            disk=disk,
+            when_full=when_full,
             discard=discard or (),
             name=name,
         )

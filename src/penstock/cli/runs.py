@@ -18,10 +18,10 @@ from penstock.catalog.entry import INPUT, OUTPUT, POINT, TABLE, PartEntry, RunEn
 from penstock.catalog.facts import GONE, RunFacts, facts_of, point_facts
 from penstock.catalog.finding import unknown
 from penstock.cli.failures import reported
-from penstock.cli.sizes import size_text
 from penstock.cli.trace import show_statistics
 from penstock.cli.versions import show_versions
 from penstock.errors import QueryError
+from penstock.storage.sizes import size_text
 
 JSON = "As JSON, for programs."
 
