@@ -17,6 +17,7 @@ from penstock_bench.lull import LULL
 from penstock_bench.q4 import Q4
 from penstock_bench.q7 import Q7
 from penstock_bench.q9 import Q9
+from penstock_bench.retention import RETENTION
 from penstock_bench.skew import SKEW
 from penstock_bench.smoothing import SMOOTHING
 
@@ -33,6 +34,7 @@ BENCHMARKS: Final[tuple[Benchmark, ...]] = (
     LULL,
     LATE,
     BANDJOIN,
+    RETENTION,
 )
 
 
@@ -49,7 +51,8 @@ def find(name: str) -> Benchmark:
 
 
 def choose(bench: Benchmark, against: Sequence[str], cases: Sequence[str] = ()) -> list[Peer]:
-    """Ours and the peers named, in the cases named (all, when none is): in the order of the benchmark."""
+    """Ours and the peers named, in the cases named (all, or the usual ones, when none is), in the benchmark's order."""
+    cases = cases or getattr(bench, "usual_cases", ())
     known = names(bench.peers)
     for name in against:
         if name not in known:

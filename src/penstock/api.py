@@ -73,10 +73,10 @@ class Network(Builder):
         `max_refused` and `max_late` are the most records of an input that may be refused, and tuples that may be late:
         a number, or a share such as "5%". The run ends with an error after the batch that exceeds them.
 
-        `keep` is how many bytes, such as "1 GB", each kept output and each late and error stream keeps, unless the output
-        says so itself. `disk` is how much the run may take up on disks, with state and connection points. If the next
-        batch may not have room, the run ends with an error; with `when_full="oldest"` the oldest history of connection
-        points and kept results leaves.
+        `keep` is how many bytes, such as "1 GB", each output keeps whose tuples are kept, unless it says so itself; and
+        each late and error stream. `disk` is how much the run may take up on disks, with state and connection points.
+        If the next batch may not have room, the run ends with an error; with `when_full="oldest"` the oldest history
+        of connection points and kept results leaves.
 
         If the network has changed since the checkpoint was made, the run goes on with the changed one: see
         `Run.change`, also for `discard`.

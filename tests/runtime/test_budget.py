@@ -105,14 +105,14 @@ def test_the_oldest_history_leaves_and_results_stay_the_same(
 
 
 def test_a_run_whose_history_was_cut_goes_on_after_a_stop(tmp_path: Path) -> None:
-    class Stop(Exception):
+    class StopError(Exception):
         pass
 
     def stop(record: Record) -> None:
         if record.batch == 50:
-            raise Stop
+            raise StopError
 
-    with pytest.raises(Stop):
+    with pytest.raises(StopError):
         run(tmp_path / "run", disk="300 kB", when_full="oldest", on_batch=stop)
     result = run(tmp_path / "run", disk="300 kB", when_full="oldest")
     gone = result.forgotten("all")
