@@ -122,15 +122,15 @@ class Retention:
 RETENTION: Final = Retention()
 
 
-def network(size: Size) -> pk.Network:
+def network(size: Size, point_rows: int = POINT_ROWS, grace: str = GRACE, late_by: int = LATE_BY) -> pk.Network:
     """Packets of which some are late, an arc that remembers, and a count."""
     count = size.rows // BATCH_ROWS * BATCH_ROWS
     at = np.arange(count, dtype=np.int64)
-    late = (at % LATE_EVERY == LATE_EVERY - 1) & (at > LATE_BY // 2)
-    rows = pa.table({"ts": np.where(late, at - LATE_BY, at), "k": at % size.groups, "bytes": at * 7919 % 1500})
+    late = (at % LATE_EVERY == LATE_EVERY - 1) & (at > late_by // 2)
+    rows = pa.table({"ts": np.where(late, at - late_by, at), "k": at % size.groups, "bytes": at * 7919 % 1500})
     net = pk.Network("retention")
     packets = net.source("packets", pk.memory(rows, train=BATCH_ROWS), progress=pk.delayed(50))
-    packets.connection_point("raw", keep=POINT_ROWS, key="k", grace=GRACE)
+    packets.connection_point("raw", keep=point_rows, key="k", grace=grace)
     packets.aggregate({"n": "count(*)", "sum": "sum(bytes)"}, size=100, by="k").output("counts")
     return net
 
