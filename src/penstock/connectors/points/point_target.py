@@ -56,8 +56,10 @@ GRACE: Final = "1 day"
 NEWS: Final = 100
 """Commits that stay when a log is cut short for want of room: who follows the point is no further behind, as a rule."""
 _SHORT: Final = re.compile(r"interval (\d+) seconds")
+_BATCH: Final = re.compile(r"part-(\d{8})-[^/]*$")
 _UNLISTED_HOURS: Final = 1
-"""How long files stay that no version lists, whatever the grace: a batch may be about to list them."""
+"""How long files stay that no version lists, whatever the grace, unless their batch is done: a batch that is under way
+is about to list them."""
 _TRIES: Final = 20
 """How often a run may commit a batch just before the upkeep of its point would commit something."""
 
@@ -112,7 +114,7 @@ class ConnectionPoint(DeltaTarget):
         alone = not gone or self._replace(table, gone, None, scratch, now)
         while alone and (runs := runs_to_merge(stored_files(table))):
             alone = self._replace(table, runs[0], self._merged(runs[0], batch, scratch, now), scratch, now)
-        self._delete_old(table)
+        self._delete_old(table, batch)
         if scratch.lasting:
             table.update_incremental()
             sync_log(self.folder, before, table.version())
@@ -133,15 +135,18 @@ class ConnectionPoint(DeltaTarget):
             sync_log(self.folder, before, table.version())
         cut_log(self.folder, table, NEWS, lasting=scratch.lasting)
 
-    def _delete_old(self, table: deltalake.DeltaTable) -> None:
+    def _delete_old(self, table: deltalake.DeltaTable, batch: int) -> None:
         """Delete files whose grace is over: those that have left, and those that no version lists, of a batch that
         was begun anew or of a merge that was cut short."""
         grace = _SHORT.fullmatch(table.metadata().configuration.get("delta.deletedFileRetentionDuration") or "")
-        if grace is not None and int(grace.group(1)) < _UNLISTED_HOURS * 3600:
-            table.vacuum(dry_run=False)
-            table.vacuum(_UNLISTED_HOURS, dry_run=False, full=True)
-        else:
+        if grace is None or int(grace.group(1)) >= _UNLISTED_HOURS * 3600:
             table.vacuum(dry_run=False, full=True)
+            return
+        for path in table.vacuum(dry_run=True, full=True):
+            found = _BATCH.search(path)
+            if found is not None and int(found.group(1)) <= batch:
+                self.folder.delete(path.rpartition("/")[2])
+        table.vacuum(_UNLISTED_HOURS, dry_run=False, full=True)
 
     def _merged(self, run: Sequence[StoredFile], batch: int, scratch: Folder, now: int) -> AddAction:
         tables = [pq.read_table(pa.BufferReader(self.folder.read(file.path))) for file in run]
