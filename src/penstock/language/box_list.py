@@ -106,6 +106,7 @@ _OUTPUT: Final = Words(
     {
         "name": "what the output is called",
         "to": "where tuples go: pk.delta, pk.parquet, pk.csv, pk.jsonl, pk.console, pk.callback; kept if not given",
+        "keep": "how much of them is kept then, such as '1 GB'; the oldest leave first",
     },
 )
 

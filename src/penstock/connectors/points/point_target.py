@@ -27,7 +27,7 @@ from deltalake.transaction import AddAction, RemoveAction
 
 from penstock.algebra.hidden import ARRIVED, SEQ, in_order
 from penstock.algebra.ticks import BEGINNING, duration_ticks
-from penstock.connectors.delta.as_target import SHORT_LOG, DeltaTarget
+from penstock.connectors.delta.as_target import DeltaTarget
 from penstock.connectors.delta.commit_marks import convert_tick
 from penstock.connectors.delta.data_files import write_data_file
 from penstock.connectors.delta.table_log import RETENTION
@@ -60,6 +60,8 @@ _BATCH: Final = re.compile(r"part-(\d{8})-[^/]*$")
 _UNLISTED_HOURS: Final = 1
 """How long files stay that no version lists, whatever the grace, unless their batch is done: a batch that is under way
 is about to list them."""
+BESIDE: Final = deltalake.PostCommitHookProperties(create_checkpoint=True, cleanup_expired_logs=False)
+"""Old commits leave the log with the commits of the run alone: of two who delete the same file, one would fail."""
 _TRIES: Final = 20
 """How often a run may commit a batch just before the upkeep of its point would commit something."""
 
@@ -129,7 +131,7 @@ class ConnectionPoint(DeltaTarget):
         merged, and old commits of the log. Who still reads them is told."""
         table = deltalake.DeltaTable(self.folder.path)
         before = table.version()
-        table.vacuum(0, dry_run=False, enforce_retention_duration=False)
+        table.vacuum(0, dry_run=False, enforce_retention_duration=False, post_commithook_properties=BESIDE)
         table.update_incremental()
         if scratch.lasting:
             sync_log(self.folder, before, table.version())
@@ -140,13 +142,13 @@ class ConnectionPoint(DeltaTarget):
         was begun anew or of a merge that was cut short."""
         grace = _SHORT.fullmatch(table.metadata().configuration.get("delta.deletedFileRetentionDuration") or "")
         if grace is None or int(grace.group(1)) >= _UNLISTED_HOURS * 3600:
-            table.vacuum(dry_run=False, full=True)
+            table.vacuum(dry_run=False, full=True, post_commithook_properties=BESIDE)
             return
         for path in table.vacuum(dry_run=True, full=True):
             found = _BATCH.search(path)
             if found is not None and int(found.group(1)) <= batch:
                 self.folder.delete(path.rpartition("/")[2])
-        table.vacuum(_UNLISTED_HOURS, dry_run=False, full=True)
+        table.vacuum(_UNLISTED_HOURS, dry_run=False, full=True, post_commithook_properties=BESIDE)
 
     def _merged(self, run: Sequence[StoredFile], batch: int, scratch: Folder, now: int) -> AddAction:
         tables = [pq.read_table(pa.BufferReader(self.folder.read(file.path))) for file in run]
@@ -185,7 +187,7 @@ class ConnectionPoint(DeltaTarget):
                     table.schema(),
                     [],
                     commit_properties=told,
-                    post_commithook_properties=SHORT_LOG,
+                    post_commithook_properties=BESIDE,
                 )
             except CommitFailedError:
                 table.update_incremental()
