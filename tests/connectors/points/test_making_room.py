@@ -85,6 +85,16 @@ def test_who_needs_what_has_left_is_told_so(tmp_path: Path) -> None:
         read(point.folder.path).run(**reader)  # type: ignore[arg-type]
 
 
+def test_upkeep_beside_the_run_leaves_old_commits_to_the_run(tmp_path: Path) -> None:
+    point, scratch = written(tmp_path / "run", 130, grace="1 second")
+    log = tmp_path / "run" / "points" / "raw" / "_delta_log"
+    before = {file.name for file in log.glob("*.json")}
+    time.sleep(1.5)
+    for _ in range(3):
+        point.tend(129, scratch, Horizon())
+    assert before <= {file.name for file in log.glob("*.json")}
+
+
 def test_a_short_grace_deletes_what_no_version_lists_but_not_of_a_batch_under_way(tmp_path: Path) -> None:
     point, scratch = written(tmp_path / "run", 40, grace="1 second")
     token = next(iter(data_files(point))).split("-")[-1].removesuffix(".parquet")
