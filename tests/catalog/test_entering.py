@@ -15,7 +15,7 @@ import penstock as pk
 from penstock.catalog.database import FILE, Catalog
 from penstock.catalog.dropping import drop
 from penstock.catalog.facts import GONE, RUNNING, STOPPED, UNREADABLE, facts_of
-from penstock.catalog.finding import checkpoint_of, checkpoint_to_run
+from penstock.catalog.finding import checkpoint_of, checkpoint_to_run, name_of
 from penstock.storage.folder import Folder
 from penstock.storage.lease import take
 
@@ -109,6 +109,8 @@ def test_a_folder_of_that_name_wins_over_a_run(tmp_path: Path) -> None:
     network().run(engine="local", checkpoint="monday")
     assert checkpoint_of("monday") == "monday"
     assert checkpoint_to_run("new") == "new"
+    assert name_of("elsewhere/run") == "monday"
+    assert name_of("new") is None
     with pytest.raises(pk.QueryError, match="there is no run named 'new'"):
         checkpoint_of("new")
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+
 from penstock.catalog.database import Catalog
 from penstock.catalog.entry import RunEntry
-from penstock.errors import QueryError
+from penstock.errors import QueryError, WorldError
 from penstock.runtime.opening import has_run
 from penstock.storage.folder import Folder
 
@@ -26,6 +28,14 @@ def checkpoint_to_run(given: str) -> str:
 def named_run(given: str) -> RunEntry | None:
     """The run that a name means; None for a path."""
     return None if _is_path(given) or has_run(Folder(given)) else Catalog().named(given)
+
+
+def name_of(checkpoint: str) -> str | None:
+    """The name of the run at a checkpoint, if the catalog knows it."""
+    with contextlib.suppress(WorldError):
+        entry = Catalog().at(Folder(checkpoint).path)
+        return entry.name if entry is not None else None
+    return None
 
 
 def unknown(given: str) -> QueryError:

@@ -15,7 +15,7 @@ from rich.table import Table
 import penstock
 from penstock.api import Network
 from penstock.catalog.entering import place_of_run
-from penstock.catalog.finding import checkpoint_to_run
+from penstock.catalog.finding import checkpoint_to_run, name_of
 from penstock.cli.boxes import boxes
 from penstock.cli.check import check
 from penstock.cli.demo import demo
@@ -123,7 +123,8 @@ def run(
             discard=discard or (),
             name=name,
         )
-        console.print(f"running [bold]{net.name}[/], checkpoint {handle.checkpoint}; Ctrl-C stops", highlight=False)
+        known = name_of(handle.checkpoint) or net.name
+        console.print(f"running [bold]{known}[/], checkpoint {handle.checkpoint}; Ctrl-C stops", highlight=False)
         with interruptible(stop):
             while not (stop.is_set() or handle.wait(1.0) or handle.result.record().ended):
                 pass
