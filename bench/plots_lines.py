@@ -100,7 +100,7 @@ def disk_over_time(figure: Figure, bench: Benchmark, found: Mapping[str, Any]) -
             axes.axvline(batches[-1] / 2, color="black", linestyle=":", linewidth=1)
             axes.set(title=f"{case}: {name} on disk", xlabel="batches", ylim=(0, None), xlim=(0, batches[-1]))
             axes.yaxis.set_major_formatter(PLAIN)
-    panels[0, 0].legend(loc="lower right", fontsize=7)
+    figure.legend(*panels[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=4)
 
 
 def in_seconds(value: str) -> float | None:
