@@ -19,6 +19,7 @@ from penstock_bench.point_query import POINT_QUERY
 from penstock_bench.q4 import Q4
 from penstock_bench.q7 import Q7
 from penstock_bench.q9 import Q9
+from penstock_bench.retention import RETENTION
 from penstock_bench.skew import SKEW
 from penstock_bench.smoothing import SMOOTHING
 
@@ -37,6 +38,7 @@ BENCHMARKS: Final[tuple[Benchmark, ...]] = (
     BANDJOIN,
     ATTACH,
     POINT_QUERY,
+    RETENTION,
 )
 
 
@@ -53,7 +55,8 @@ def find(name: str) -> Benchmark:
 
 
 def choose(bench: Benchmark, against: Sequence[str], cases: Sequence[str] = ()) -> list[Peer]:
-    """Ours and the peers named, in the cases named (all, when none is): in the order of the benchmark."""
+    """Ours and the peers named, in the cases named (all, or the usual ones, when none is), in the benchmark's order."""
+    cases = cases or getattr(bench, "usual_cases", ())
     known = names(bench.peers)
     for name in against:
         if name not in known:

@@ -116,9 +116,10 @@ class Run:
 class Benchmark(Protocol):
     """One experiment.
 
-    Some have more: `rounds`, how often peers take turns unless the user says otherwise; `turns`, how many turns each
-    takes within a process that all peers of a round share; `environment`, variables for the processes of its peers;
-    `told(results)`, what the JSON has besides, and `shown(found)`, what people see of it.
+    Some have more: `rounds`, how often peers take turns unless the user says otherwise; `usual_cases`, the cases that
+    run unless the user names others; `turns`, how many turns each takes within a process that all peers of a round
+    share; `environment`, variables for the processes of its peers; `told(results)`, what the JSON has besides, and
+    `shown(found)`, what people see of it.
     """
 
     name: str

@@ -192,6 +192,8 @@ def _start(bench: Benchmark, jobs: Sequence[Job], log: IO[str]) -> subprocess.Po
         # What is importable here is importable there, and in the Python workers that Spark starts there.
         "PYTHONPATH": os.pathsep.join(os.path.abspath(entry) for entry in sys.path),
         "PYSPARK_PYTHON": sys.executable,
+        # Runs of a benchmark are no runs of the user's.
+        "PENSTOCK_HOME": str(jobs[0].scratch / "home"),
     }
     return subprocess.Popen(
         [sys.executable, "-m", "penstock_bench.worker", encode(jobs)],

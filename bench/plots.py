@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from penstock.errors import QueryError, WorldError
 from penstock_bench.contract import Benchmark
 from penstock_bench.plots_bars import floor, point_query, smoothing, throughput, turns
-from penstock_bench.plots_lines import band_join, enabling, held, over_time
+from penstock_bench.plots_lines import band_join, disk_over_time, enabling, held, over_time
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -65,6 +65,7 @@ PLOTS: Final[Mapping[str, Plot]] = {
     "bandjoin": Plot(band_join, "held"),
     "attach": Plot(over_time, "attach"),
     "point-query": Plot(point_query, "point_query"),
+    "retention": Plot(disk_over_time, "retention"),
 }
 """By the name of the benchmark."""
 

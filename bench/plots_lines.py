@@ -86,6 +86,23 @@ def band_join(figure: Figure, bench: Benchmark, found: Mapping[str, Any]) -> Non
     panels[0].legend()
 
 
+def disk_over_time(figure: Figure, bench: Benchmark, found: Mapping[str, Any]) -> None:
+    """Bytes and files on disk over the batches of a run, by what they are for."""
+    cases = found["retention"]
+    figure.set_size_inches(6 * len(cases), 7)
+    panels = figure.subplots(2, len(cases), squeeze=False)
+    for column, (case, run) in enumerate(cases.items()):
+        batches = [sample["batch"] for sample in run["samples"]]
+        for axes, what, unit, name in zip(panels[:, column], ("bytes", "files"), (MB, 1), ("MB", "files"), strict=True):
+            kinds = list(dict.fromkeys(kind for sample in run["samples"] for kind in sample[what]))
+            amounts = [[sample[what].get(kind, 0) / unit for sample in run["samples"]] for kind in kinds]
+            axes.stackplot(batches, amounts, labels=kinds)
+            axes.axvline(batches[-1] / 2, color="black", linestyle=":", linewidth=1)
+            axes.set(title=f"{case}: {name} on disk", xlabel="batches", ylim=(0, None), xlim=(0, batches[-1]))
+            axes.yaxis.set_major_formatter(PLAIN)
+    figure.legend(*panels[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=4)
+
+
 def in_seconds(value: str) -> float | None:
     """A value such as 0.3s, as a number; None, if it is none."""
     match = re.fullmatch(r"(\d+(?:\.\d+)?)s", value)

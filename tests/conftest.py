@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import atexit
 import os
+import shutil
 import signal
+import tempfile
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -20,6 +23,11 @@ os.environ["PYTHONPATH"] = os.pathsep.join(part for part in _WORKER_PATH if part
 
 # Runs sign the plans of their networks: with a key of the tests, not with one in the home of whoever runs them.
 os.environ.setdefault("PENSTOCK_KEY", "a key for tests")
+
+# Runs enter a catalog: one of the tests, which is gone with them. Worker processes share it.
+if "PYTEST_XDIST_WORKER" not in os.environ:
+    os.environ["PENSTOCK_HOME"] = tempfile.mkdtemp(prefix="penstock-tests-")
+    atexit.register(shutil.rmtree, os.environ["PENSTOCK_HOME"], ignore_errors=True)
 
 # CI must say the same thing twice, so it draws no random examples; HYPOTHESIS_PROFILE=search looks for new ones.
 _SLOW_MACHINE = [HealthCheck.too_slow]

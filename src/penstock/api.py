@@ -8,6 +8,8 @@ from dataclasses import replace
 
 import pyarrow as pa
 
+from penstock.catalog.entering import enter, place_of_run
+from penstock.catalog.finding import checkpoint_of
 from penstock.connectors.points.point_history import SHARE
 from penstock.errors import QueryError
 from penstock.language.attaching import BEGINNING_WORD, Order, Query, Since, query_name
@@ -18,12 +20,13 @@ from penstock.plan.plan import OUT_OF_ORDER, Plan
 from penstock.runtime.asking import ask
 from penstock.runtime.attaching import attached_plan, detached_plan
 from penstock.runtime.board import Board, Record
+from penstock.runtime.budget import Budget
 from penstock.runtime.job import Job
 from penstock.runtime.limits import Most, judge
 from penstock.runtime.local import run_locally
 from penstock.runtime.opening import architecture_of, look_at, open_job, versions_of
 from penstock.runtime.result import Result
-from penstock.runtime.settings import AUTO, POWER, PROCESS, TRAIN_BYTES, Settings
+from penstock.runtime.settings import AUTO, POWER, PROCESS, REFUSE, TRAIN_BYTES, Settings
 from penstock.runtime.stepping.stepper import Stepper
 from penstock.runtime.versions import Version
 from penstock.spark.carrier import dumps
@@ -31,6 +34,7 @@ from penstock.spark.run import Run, read_now, run_to_end
 from penstock.spark.session import parallelism
 from penstock.storage.folder import Folder
 from penstock.storage.lease import refuse_if_held
+from penstock.storage.sizes import Size
 from penstock.storage.temporary import TemporaryFolder
 
 ENGINES = ("spark", "local")
@@ -54,7 +58,11 @@ class Network(Builder):
         way: str = AUTO,
         max_refused: Most | None = None,
         max_late: Most | None = None,
+        keep: Size | None = None,
+        disk: Size | None = None,
+        when_full: str = REFUSE,
         discard: Iterable[str] = (),
+        name: str | None = None,
         on_batch: Callable[[Record], None] | None = None,
     ) -> Result:
         """Run over bounded inputs to their end, exactly once, and return what came out.
@@ -70,8 +78,17 @@ class Network(Builder):
         `max_refused` and `max_late` are the most records of an input that may be refused, and tuples that may be late:
         a number, or a share such as "5%". The run ends with an error after the batch that exceeds them.
 
+        `keep` is how many bytes, such as "1 GB", each output keeps whose tuples are kept, unless it says so itself; and
+        each late and error stream. `disk` is how much the run may take up on disks, with state and connection points.
+        If the next batch may not have room, the run ends with an error; with `when_full="oldest"` the oldest history
+        of connection points and kept results leaves.
+
         If the network has changed since the checkpoint was made, the run goes on with the changed one: see
         `Run.change`, also for `discard`.
+
+        A run with a checkpoint enters the catalog, where other processes find it by its name: `name`, or that of the
+        network. With `name` alone the checkpoint is the one that the run had before, or a new one in the catalog's
+        folder.
         """
         if engine not in ENGINES:
             raise QueryError(f"unknown engine {engine!r}", expected=f"one of {', '.join(ENGINES)}")
@@ -84,6 +101,9 @@ class Network(Builder):
             way=way,
             max_refused=max_refused,
             max_late=max_late,
+            keep=keep,
+            disk=disk,
+            when_full=when_full,
         )
         unbounded = [s.name for s in self.network.sources if not s.connector.bounded]
         if unbounded:
@@ -92,11 +112,13 @@ class Network(Builder):
                 network=self.name,
                 hint="use start(), which returns a handle",
             )
+        checkpoint = place_of_run(checkpoint, name)
         if checkpoint is not None:
             refuse_if_held(Folder(checkpoint))
         if engine == "local":
-            return run_locally(self._job(settings, checkpoint, os.cpu_count() or 1, architecture, discard), on_batch)
-        job = self._job(settings, checkpoint, parallelism(master), architecture, discard)
+            job = self._job(settings, checkpoint, os.cpu_count() or 1, architecture, discard, name)
+            return run_locally(job, on_batch)
+        job = self._job(settings, checkpoint, parallelism(master), architecture, discard, name)
         return run_to_end(job, master=master, on_batch=on_batch)
 
     def start(
@@ -113,7 +135,11 @@ class Network(Builder):
         way: str = AUTO,
         max_refused: Most | None = None,
         max_late: Most | None = None,
+        keep: Size | None = None,
+        disk: Size | None = None,
+        when_full: str = REFUSE,
         discard: Iterable[str] = (),
+        name: str | None = None,
         on_batch: Callable[[Record], None] | None = None,
     ) -> Run:
         """Start on Spark and return a handle; the run goes on until it is stopped or its inputs have ended."""
@@ -126,21 +152,27 @@ class Network(Builder):
             way=way,
             max_refused=max_refused,
             max_late=max_late,
+            keep=keep,
+            disk=disk,
+            when_full=when_full,
         )
+        checkpoint = place_of_run(checkpoint, name)
         if checkpoint is not None:
             refuse_if_held(Folder(checkpoint))
-        job = self._job(settings, checkpoint, parallelism(master), architecture, discard)
+        job = self._job(settings, checkpoint, parallelism(master), architecture, discard, name)
         bounded = all(s.connector.bounded for s in job.plan.network.sources)
         return Run(job, master=master, to_the_end=bounded, on_batch=on_batch)
 
     def look(self, checkpoint: str) -> Result:
-        """What a run of this network has produced so far, and who waits in it; the run may be going on elsewhere."""
-        folder = Folder(checkpoint)
+        """What a run of this network has produced so far, and who waits in it; the run may be going on elsewhere.
+
+        `checkpoint` is that of the run, or its name."""
+        folder = Folder(checkpoint_of(checkpoint))
         return Result(look_at(compile_network(self.network, architecture_of(folder)), folder))
 
     def read(self, checkpoint: str, name: str, *, master: str | None = None) -> pa.Table:
         """What an output, a connection point or a view of a run shows now; the run may be going on elsewhere."""
-        folder = Folder(checkpoint)
+        folder = Folder(checkpoint_of(checkpoint))
         return read_now(look_at(compile_network(self.network, architecture_of(folder)), folder), name, master)
 
     def change(self, checkpoint: str, *, discard: Iterable[str] = (), seconds: float = 60.0) -> Version:
@@ -148,7 +180,7 @@ class Network(Builder):
 
         The version is the one that the run has made of it; it takes effect with the next batch.
         """
-        folder = Folder(checkpoint)
+        folder = Folder(checkpoint_of(checkpoint))
         plan = compile_network(self.network, architecture_of(folder))
         return ask(folder, plan, versions_of(plan, folder, dumps), discard, seconds)
 
@@ -172,14 +204,14 @@ class Network(Builder):
         return self._ask_with(checkpoint, lambda job: detached_plan(job, name), seconds)
 
     def _ask_with(self, checkpoint: str, planned: Callable[[Job], Plan], seconds: float) -> Version:
-        folder = Folder(checkpoint)
+        folder = Folder(checkpoint_of(checkpoint))
         plan = compile_network(self.network, architecture_of(folder))
         job = look_at(plan, folder)
         return ask(folder, planned(job), versions_of(plan, folder, dumps), (), seconds, job.version)
 
     def look_at_versions(self, checkpoint: str) -> list[Version]:
         """The versions of this network that a run has had, oldest first."""
-        folder = Folder(checkpoint)
+        folder = Folder(checkpoint_of(checkpoint))
         return versions_of(compile_network(self.network, architecture_of(folder)), folder).all()
 
     def explain(self, *, architecture: str = OUT_OF_ORDER) -> str:
@@ -195,7 +227,13 @@ class Network(Builder):
         return Stepper(compile_network(self.network, architecture), relaxed=relaxed)
 
     def _job(
-        self, settings: Settings, checkpoint: str | None, cores: int, architecture: str, discard: Iterable[str]
+        self,
+        settings: Settings,
+        checkpoint: str | None,
+        cores: int,
+        architecture: str,
+        discard: Iterable[str],
+        name: str | None,
     ) -> Job:
         plan = compile_network(self.network, architecture)
         if checkpoint is not None:
@@ -203,6 +241,9 @@ class Network(Builder):
             try:
                 # A run that a limit has ended must not creep on, a batch with every start.
                 judge(plan.network, settings, Board(job.board).latest())
+                if (budget := Budget.of(job)) is not None:
+                    budget.refuse_if_full(job)
+                enter(job, name)
             except BaseException:
                 job.release()
                 raise

@@ -12,7 +12,7 @@ from typer.testing import CliRunner, Result
 import penstock
 from penstock.cli.application import load
 from penstock.cli.main import app
-from penstock.language import box_list as catalogue
+from penstock.language import box_list
 from penstock.runtime.work import InputCount
 
 APPLICATION = """
@@ -66,7 +66,7 @@ def test_help_lists_the_commands() -> None:
 def test_boxes_lists_every_box_with_its_arguments_and_an_example() -> None:
     result = penstock_command("boxes")
     assert result.exit_code == 0
-    assert all(card.example in result.output for card in catalogue.boxes())
+    assert all(card.example in result.output for card in box_list.boxes())
     (join,) = json.loads(penstock_command("boxes", "join", "--json").output)
     assert {"name": "how", "default": "'inner'"}.items() <= next(
         a for a in join["arguments"] if a["name"] == "how"

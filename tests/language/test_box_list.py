@@ -1,4 +1,4 @@
-"""The catalogue of boxes: complete, in step with the methods, and its examples can be built."""
+"""The list of boxes: complete, in step with the methods, and its examples can be built."""
 
 from __future__ import annotations
 

@@ -53,6 +53,14 @@ def test_names_are_sorted_and_a_missing_folder_has_none(folder):
     assert folder.names() == ["a", "b", "c", "d"]
 
 
+def test_all_files_below_are_told_with_their_sizes(folder):
+    assert folder.files() == []
+    folder.write("b", b"123")
+    folder.child("deep", "er").write("a", b"12345")
+    folder.child("empty").make()
+    assert folder.files() == [("b", 3), ("deep/er/a", 5)]
+
+
 def test_move_can_be_repeated(folder):
     folder.write("staged", b"x")
     for _ in range(2):

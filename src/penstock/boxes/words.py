@@ -1,4 +1,4 @@
-"""What is said of a box in the catalogue: what it is for, what each of its arguments means, and an example.
+"""What is said of a box in the list of boxes: what it is for, what each of its arguments means, and an example.
 
 The module `card` of a room has them. Names and defaults of arguments are read from the method that builds the box.
 """

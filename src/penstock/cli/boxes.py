@@ -1,4 +1,4 @@
-"""`penstock boxes`: the catalogue of boxes."""
+"""`penstock boxes`: the list of boxes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The command line: run, explain, step, why, trace, close, change, attach, versions, boxes, demo, check and bench."""
+"""The command line: run, look at, change and forget networks; `penstock --help` lists the commands."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from rich.console import Console
 from rich.table import Table
 
 import penstock
+from penstock.catalog.entering import place_of_run
+from penstock.catalog.finding import checkpoint_to_run, name_of
 from penstock.cli.application import load
 from penstock.cli.attach import attach, attached, detach
 from penstock.cli.boxes import boxes
@@ -19,18 +21,21 @@ from penstock.cli.demo import demo
 from penstock.cli.failures import reported
 from penstock.cli.files import write_table
 from penstock.cli.points import show_points
+from penstock.cli.runs import drop, ls, show
 from penstock.cli.step import show_steps
 from penstock.cli.stopping import interruptible, start_spark, stop_on_signal
+from penstock.cli.storage import storage
 from penstock.cli.summary import show_counts, shown_warnings
 from penstock.cli.trace import show_statistics, show_traces
 from penstock.cli.versions import change_run, show_versions
 from penstock.plan.plan import ARCHITECTURES, OUT_OF_ORDER
 from penstock.runtime.limits import Limit
-from penstock.runtime.settings import AUTO, POWER, Settings
+from penstock.runtime.settings import AUTO, POWER, REFUSE, Settings
 from penstock.storage.folder import Folder
 from penstock.storage.lease import refuse_if_held
 
 MOST = "the run puts up with: a number, or a share such as 5%."
+RUN = "The run, going on or stopped: its name, or its checkpoint."
 NO_BATCH = "no batch of this run has been committed yet"
 ARCHITECTURE = f"How streams are run: {' or '.join(ARCHITECTURES)}."
 
@@ -38,6 +43,10 @@ app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_
 app.command("demo")(demo)
 app.command("boxes")(boxes)
 app.command("check")(check)
+app.command("ls")(ls)
+app.command("show")(show)
+app.command("drop")(drop)
+app.command("storage")(storage)
 
 
 def _version(wanted: bool) -> None:
@@ -60,7 +69,12 @@ def run(
     application: Annotated[Path, typer.Argument(help="A Python file that defines a network.")],
     network: Annotated[str | None, typer.Option(help="Which variable, if the file defines several networks.")] = None,
     master: Annotated[str | None, typer.Option(help="The Spark master; local[*] if not given.")] = None,
-    checkpoint: Annotated[str | None, typer.Option(help="Where to keep the run, to go on after a stop.")] = None,
+    checkpoint: Annotated[
+        str | None, typer.Option(help="Where to keep the run, to go on after a stop; or the name of a run.")
+    ] = None,
+    name: Annotated[
+        str | None, typer.Option(help="The name of the run; without --checkpoint it is kept under that name.")
+    ] = None,
     rows: Annotated[int, typer.Option(min=0, help="How many tuples of each output to show.")] = 20,
     architecture: Annotated[str, typer.Option(help=ARCHITECTURE)] = OUT_OF_ORDER,
     durability: Annotated[
@@ -71,6 +85,13 @@ def run(
     ] = AUTO,
     max_refused: Annotated[str | None, typer.Option(help=f"The most refused records of an input that {MOST}")] = None,
     max_late: Annotated[str | None, typer.Option(help=f"The most late tuples of an input that {MOST}")] = None,
+    keep: Annotated[
+        str | None, typer.Option(help="The most that each output, late and error stream keeps, such as '1 GB'.")
+    ] = None,
+    disk: Annotated[str | None, typer.Option(help="The most that the run takes up on disks, such as '20 GB'.")] = None,
+    when_full: Annotated[
+        str, typer.Option(help="When it has: refuse (the run ends) or oldest (the oldest history leaves).")
+    ] = REFUSE,
     discard: Annotated[
         list[str] | None, typer.Option(help="A changed part of the network whose state may be lost; may be repeated.")
     ] = None,
@@ -79,10 +100,11 @@ def run(
     console = Console()
     with reported(), stop_on_signal() as stop, shown_warnings(console):
         net = load(application, network)
-        for name, given in (("--max-refused", max_refused), ("--max-late", max_late)):
+        for option, given in (("--max-refused", max_refused), ("--max-late", max_late)):
             if given is not None:
-                Limit.of(name, given)
-        Settings(durability=durability, way=way)
+                Limit.of(option, given)
+        Settings(durability=durability, way=way, keep=keep, disk=disk, when_full=when_full)
+        checkpoint = place_of_run(checkpoint_to_run(checkpoint) if checkpoint is not None else None, name)
         if checkpoint is not None:
             refuse_if_held(Folder(checkpoint))
         start_spark(master)
@@ -94,9 +116,14 @@ def run(
             way=way,
             max_refused=max_refused,
             max_late=max_late,
+            keep=keep,
+            disk=disk,
+            when_full=when_full,
             discard=discard or (),
+            name=name,
         )
-        console.print(f"running [bold]{net.name}[/], checkpoint {handle.checkpoint}; Ctrl-C stops", highlight=False)
+        known = name_of(handle.checkpoint) or net.name
+        console.print(f"running [bold]{known}[/], checkpoint {handle.checkpoint}; Ctrl-C stops", highlight=False)
         with interruptible(stop):
             while not (stop.is_set() or handle.wait(1.0) or handle.result.record().ended):
                 pass
@@ -136,7 +163,7 @@ def step(
 @app.command()
 def why(
     application: Annotated[Path, typer.Argument(help="A Python file that defines a network.")],
-    checkpoint: Annotated[str, typer.Option(help="The checkpoint of its run, running or stopped.")],
+    checkpoint: Annotated[str, typer.Option(help=RUN)],
     network: Annotated[str | None, typer.Option(help="Which variable, if the file defines several networks.")] = None,
 ) -> None:
     """Say which boxes wait, what they hold, which input and shard they wait for, and what would release them."""
@@ -158,7 +185,7 @@ def close(
     application: Annotated[Path, typer.Argument(help="A Python file that defines a network.")],
     source: Annotated[str, typer.Argument(metavar="INPUT", help="The input that the shard is of.")],
     shard: Annotated[str, typer.Argument(help="The shard: a lane of files, a link, a value of shard_by.")],
-    checkpoint: Annotated[str, typer.Option(help="The checkpoint of its run.")],
+    checkpoint: Annotated[str, typer.Option(help=RUN)],
     network: Annotated[str | None, typer.Option(help="Which variable, if the file defines several networks.")] = None,
 ) -> None:
     """Close a shard that will not deliver any more, so that nobody waits for it; if it does, it is open again."""
@@ -170,7 +197,7 @@ def close(
 @app.command()
 def change(
     application: Annotated[Path, typer.Argument(help="A Python file that defines the changed network.")],
-    checkpoint: Annotated[str, typer.Option(help="The checkpoint of the run, which goes on in its own process.")],
+    checkpoint: Annotated[str, typer.Option(help=RUN)],
     network: Annotated[str | None, typer.Option(help="Which variable, if the file defines several networks.")] = None,
     discard: Annotated[
         list[str] | None, typer.Option(help="A part whose state, position or results may be lost; may be repeated.")
@@ -190,7 +217,7 @@ app.command("attached")(attached)
 @app.command()
 def versions(
     application: Annotated[Path, typer.Argument(help="A Python file that defines a network.")],
-    checkpoint: Annotated[str, typer.Option(help="The checkpoint of its run, running or stopped.")],
+    checkpoint: Annotated[str, typer.Option(help=RUN)],
     network: Annotated[str | None, typer.Option(help="Which variable, if the file defines several networks.")] = None,
 ) -> None:
     """List the versions that the network of a run has had: since which batch, when, and what has changed."""
@@ -201,7 +228,7 @@ def versions(
 @app.command()
 def points(
     application: Annotated[Path, typer.Argument(help="A Python file that defines a network.")],
-    checkpoint: Annotated[str, typer.Option(help="The checkpoint of its run, running or stopped.")],
+    checkpoint: Annotated[str, typer.Option(help=RUN)],
     network: Annotated[str | None, typer.Option(help="Which variable, if the file defines several networks.")] = None,
 ) -> None:
     """List the connection points of a run: where they are, what they hold since when, and what they keep."""
@@ -232,7 +259,7 @@ def read(
 @app.command()
 def trace(
     application: Annotated[Path, typer.Argument(help="A Python file that defines a network.")],
-    checkpoint: Annotated[str, typer.Option(help="The checkpoint of its run, running or stopped.")],
+    checkpoint: Annotated[str, typer.Option(help=RUN)],
     network: Annotated[str | None, typer.Option(help="Which variable, if the file defines several networks.")] = None,
     last: Annotated[int, typer.Option(min=1, help="How many of the newest traces to show.")] = 5,
 ) -> None:

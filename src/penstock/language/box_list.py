@@ -1,4 +1,4 @@
-"""The catalogue of boxes: what each is for, what it takes, and an example. `penstock boxes` shows it.
+"""The list of boxes: what each is for, what it takes, and an example. `penstock boxes` shows it.
 
 Every room has the words for its own box. The names and defaults of the arguments are read from the methods themselves,
 so they cannot drift apart; a box without its words, or words without an argument, is refused.
@@ -35,7 +35,7 @@ class Argument:
 
 @dataclass(frozen=True)
 class Card:
-    """One box of the catalogue."""
+    """One box of the list."""
 
     name: str
     call: str
@@ -121,6 +121,7 @@ _OUTPUT: Final = Words(
     {
         "name": "what the output is called",
         "to": "where tuples go: pk.delta, pk.parquet, pk.csv, pk.jsonl, pk.console, pk.callback; kept if not given",
+        "keep": "how much of them is kept then, such as '1 GB'; the oldest leave first",
     },
 )
 
@@ -137,12 +138,12 @@ def _words() -> Mapping[str, Words]:
 
 
 def boxes() -> list[Card]:
-    """All boxes, in the order of the catalogue."""
+    """All boxes, in the order of the list."""
     return [card(name) for name in _words()]
 
 
 def card(name: str) -> Card:
-    """One box of the catalogue."""
+    """One box of the list."""
     if name not in _words():
         raise QueryError(f"there is no box '{name}'", expected=f"one of {', '.join(_words())}")
     words = _words()[name]

@@ -31,10 +31,11 @@ from penstock.boxes.top.verb import top
 from penstock.connectors.points.keeping import Keep
 from penstock.connectors.points.point_target import GRACE
 from penstock.connectors.tables.static_table import StaticTable
-from penstock.connectors.targets.kept_results import Results
+from penstock.connectors.targets.kept_results import Results, results
 from penstock.connectors.targets.target import Target
 from penstock.errors import QueryError
 from penstock.language.point import point_target, view_box
+from penstock.storage.sizes import Size
 
 if TYPE_CHECKING:
     from penstock.language.builder import Builder
@@ -282,10 +283,14 @@ class Stream:
         """
         return top(self, n, by=by, size=size, on=on, advance=advance, groups=groups, ascending=ascending, name=name)
 
-    def output(self, name: str, to: Target | None = None) -> Stream:
-        """Let the stream leave the network under this name; without `to` its tuples are kept for reading."""
+    def output(self, name: str, to: Target | None = None, *, keep: Size | None = None) -> Stream:
+        """Let the stream leave the network under this name; without `to` its tuples are kept for reading: the newest
+        `keep` bytes of them, such as "1 GB", if that is given."""
         with self._builder._building(name):
-            self._builder._add(Output(name, (self._port,), to if to is not None else Results()))
+            if to is not None and keep is not None:
+                raise QueryError("keep= is for tuples that are kept as results", found="to= beside keep=")
+            kept = Results() if keep is None else results(keep)
+            self._builder._add(Output(name, (self._port,), to if to is not None else kept))
             return self
 
     def connection_point(

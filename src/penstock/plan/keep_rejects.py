@@ -19,6 +19,11 @@ def errors_output(box: str) -> str:
     return f"{box}!errors"
 
 
+def keeps_rejects(output: Output) -> bool:
+    """Whether an output is one of these."""
+    return any(output.name == of(output.inputs[0].box.name) for of in (late_output, errors_output))
+
+
 def keep_rejects(plan: Plan) -> Plan:
     network = plan.network
     kept = []

@@ -57,7 +57,7 @@ def open_job(
     try:
         if checkpoint.lasting:
             checkpoint.sync_names()
-        known = _identity(checkpoint)
+        known = identity_of(checkpoint)
         if known is not None and not settings.buckets:
             settings = replace(settings, buckets=known["buckets"])
         job = Job(plan, settings.resolved(plan, cores), checkpoint, keep, lease, lease.claim)
@@ -126,9 +126,20 @@ def _last_named(job: Job) -> int:
     return max(found)
 
 
+def has_run(checkpoint: Folder) -> bool:
+    """Whether a folder is the checkpoint of a run."""
+    return checkpoint.exists(_IDENTITY)
+
+
+def history_of(checkpoint: Folder) -> list[Version]:
+    """The versions that a network has had in a checkpoint, oldest first: for those who do not have the network."""
+    known = identity_of(checkpoint)
+    return Versions(checkpoint.child(_VERSIONS), known["run"]).all() if known is not None else []
+
+
 def architecture_of(checkpoint: Folder) -> str:
     """The architecture of the run that a checkpoint belongs to; the default where there is none."""
-    return str((_identity(checkpoint) or ABSENT)["architecture"])
+    return str((identity_of(checkpoint) or ABSENT)["architecture"])
 
 
 def look_at(plan: Plan, checkpoint: Folder) -> Job:
@@ -152,7 +163,7 @@ def versions_of(plan: Plan, checkpoint: Folder, dumps: Dumps | None = None) -> V
 
 def _seen(plan: Plan, checkpoint: Folder) -> tuple[Job, dict[str, Any]]:
     """A job to look with, and what the checkpoint says of itself; refused if it is not of this network."""
-    known = _identity(checkpoint)
+    known = identity_of(checkpoint)
     if known is None:
         raise QueryError(
             f"there is no run in {checkpoint.path}",
@@ -182,7 +193,7 @@ def _text(parts: Mapping[str, Part], key: str) -> str:
     return parts[key].text if key in parts else "no such part"
 
 
-def _identity(checkpoint: Folder) -> dict[str, Any] | None:
+def identity_of(checkpoint: Folder) -> dict[str, Any] | None:
     """What the checkpoint says of itself; None if it is new."""
     return ABSENT | read_sealed(checkpoint, _IDENTITY) if checkpoint.exists(_IDENTITY) else None
 

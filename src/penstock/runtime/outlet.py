@@ -23,7 +23,9 @@ from penstock.algebra.marks import UNKNOWN, Marks
 from penstock.connectors.targets.kept_results import KEEP_BYTES, KeptResults, Results
 from penstock.connectors.targets.target import OutputProgress, Receipt
 from penstock.errors import WorldError
+from penstock.plan.keep_rejects import keeps_rejects
 from penstock.runtime.board import Board, Record
+from penstock.runtime.budget import Budget
 from penstock.runtime.caretaker import Caretaker
 from penstock.runtime.carrying import carried
 from penstock.runtime.job import Job
@@ -46,13 +48,14 @@ class Outlet:
         self._last: Record | None = None
         self._forgotten = 0
         self._caretaker = Caretaker()
+        self._budget = Budget.of(job)
         self._use(job)
 
     def _use(self, job: Job) -> None:
         """Commit batches of a version of the network from now on."""
         self._job = job
         self._kept = {
-            output.name: KeptResults(job.scratch(output.name), _limit(job, output.target))
+            output.name: KeptResults(job.scratch(output.name), kept_bytes(job, output))
             for output in job.plan.network.outputs
             if isinstance(output.target, Results)
         }
@@ -117,6 +120,8 @@ class Outlet:
         self._job.check_claim()  # what was written after it was lost does not count, and nobody shall think it does
         self._last = record
         self._look_after(batch, progress)
+        if not record.ended:
+            self._watch_disk(batch, receipts)
         warn_of_disorder(self._job.plan.network, before, record)
         judge(self._job.plan.network, self._job.settings, record)
         return record
@@ -132,6 +137,14 @@ class Outlet:
             work = job.target(output).upkeep(batch, job.scratch(output.name), progress[output.name])
             if work is not None:
                 self._caretaker.take(output.name, work, job.check_claim)
+
+    def _watch_disk(self, batch: int, receipts: Mapping[str, Sequence[Receipt]]) -> None:
+        """Make sure that there is room for the next batch, if the run may not take up all that there is."""
+        if (budget := self._budget) is None:
+            return
+        job, staged = self._job, sum(receipt.bytes for own in receipts.values() for receipt in own)
+        if budget.after(job, batch, staged, self._kept):
+            self._caretaker.take("disk", lambda: budget.count_beside(job, batch), job.check_claim)
 
     def _forget(self) -> None:
         """Delete what only earlier versions of the network needed, once no batch of theirs can be done again."""
@@ -160,7 +173,10 @@ def _progress(output: Output, before: Record, after: Record) -> OutputProgress:
     return OutputProgress(*marks, output.schema(0), after.now)
 
 
-def _limit(job: Job, target: Results) -> int | None:
-    """How many bytes an output may keep: all that a run which ends by itself has made, unless told otherwise."""
+def kept_bytes(job: Job, output: Output) -> int | None:
+    """How many bytes an output may keep: what it was told, or the run; else all that a run which ends by itself has
+    made, but not of what is late or broken."""
+    keep = output.target.keep if isinstance(output.target, Results) else None
+    keep = job.settings.keep_bytes if keep is None else keep
     bounded = all(source.connector.bounded for source in job.plan.network.sources)
-    return target.keep if target.keep is not None or bounded else KEEP_BYTES
+    return keep if keep is not None or (bounded and not keeps_rejects(output)) else KEEP_BYTES

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from penstock.errors import QueryError
 from penstock.plan.plan import Plan
 from penstock.runtime.limits import Limit, Most
+from penstock.storage.sizes import Size, size_of
 
 TRAIN_BYTES = 512 * 1024 * 1024
 POWER = "power"
@@ -18,6 +19,10 @@ EXPRESS = "express"
 EXCHANGE = "exchange"
 WAYS = (AUTO, EXPRESS, EXCHANGE)
 """How the rows of a batch get through the stages (`runtime/ways.py`)."""
+REFUSE = "refuse"
+OLDEST = "oldest"
+WHEN_FULL = (REFUSE, OLDEST)
+"""What happens when a run has taken up all that it may on disks (`runtime/budget.py`)."""
 
 
 @dataclass(frozen=True)
@@ -38,6 +43,11 @@ class Settings:
     max_refused: Most | None = None
     max_late: Most | None = None
     """How many records of an input may be refused, and how many tuples late, before the run ends with an error."""
+    keep: Size | None = None
+    """How many bytes each output keeps whose tuples are kept, and each late and error stream, unless it says itself."""
+    disk: Size | None = None
+    """How much the run may take up on disks."""
+    when_full: str = REFUSE
 
     def __post_init__(self) -> None:
         for name, least in (("train_rows", 1), ("train_bytes", 1), ("buckets", 0), ("tasks", 0)):
@@ -47,9 +57,20 @@ class Settings:
             if (limit := getattr(self, name)) is not None:
                 Limit.of(name, limit)
 
-        for name, known in (("durability", DURABILITIES), ("way", WAYS)):
+        for name in ("keep", "disk"):
+            if (size := getattr(self, name)) is not None:
+                size_of(name, size)
+        for name, known in (("durability", DURABILITIES), ("way", WAYS), ("when_full", WHEN_FULL)):
             if (given := getattr(self, name)) not in known:
                 raise QueryError(f"unknown {name} {given!r}", expected=f"one of {', '.join(map(repr, known))}")
+
+    @property
+    def keep_bytes(self) -> int | None:
+        return size_of("keep", self.keep) if self.keep is not None else None
+
+    @property
+    def disk_bytes(self) -> int | None:
+        return size_of("disk", self.disk) if self.disk is not None else None
 
     def resolved(self, plan: Plan, cores: int) -> Settings:
         """One task for each core, and as many buckets where there are groups to share out."""

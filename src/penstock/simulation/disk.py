@@ -73,6 +73,10 @@ class SimulatedDisk:
         below = [name[inside:] for name in list(self.names_now) if name.startswith(path + "/")]
         return [name for name in below if "/" not in name]
 
+    def files(self, path: str) -> list[tuple[str, int]]:
+        below = [(name, file) for name, file in self.names_now.items() if name.startswith(path + "/")]
+        return [(name[len(path) + 1 :], len(file.content)) for name, file in below if file is not _FOLDER]
+
     def facts(self, path: str) -> FileFacts | None:
         file = self.names_now.get(path)
         return None if file is None else FileFacts(len(file.content), 0)

@@ -19,6 +19,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql.streaming.query import StreamingQuery
 
 from penstock.algebra.network import Network
+from penstock.catalog.entering import enter
 from penstock.connectors.points.point_history import SHARE
 from penstock.errors import InternalError, PenstockError, QueryError
 from penstock.language.attaching import BEGINNING_WORD, Order, Query, Since, query_name
@@ -298,6 +299,8 @@ class Run:
     def _change(self, plan: Plan, discard: Iterable[str], follows: int | None = None) -> Job:
         job = self._jobs.change(plan, discard, follows)
         self._ticket_of(job.version)
+        if job.keep is None:  # a temporary checkpoint is in no catalog
+            enter(job)
         return job
 
     def _change_newest(self, planned: Callable[[Job], Plan]) -> Job:

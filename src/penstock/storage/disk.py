@@ -50,6 +50,10 @@ class Disk(Protocol):
     def names(self, path: str) -> list[str]:
         """What is directly inside a folder, unsorted; none if there is no folder."""
 
+    def files(self, path: str) -> list[tuple[str, int]]:
+        """All files below a folder, at any depth: their paths from there, and their sizes; none if there is no folder.
+        Files that come or go meanwhile may be left out."""
+
     def facts(self, path: str) -> FileFacts | None:
         """Size and time of a file or folder; None if there is none."""
 
@@ -94,6 +98,20 @@ class LocalDisk:
             return os.listdir(path)
         except FileNotFoundError:
             return []
+
+    def files(self, path: str) -> list[tuple[str, int]]:
+        found: list[tuple[str, int]] = []
+        folders = [(path, "")]
+        while folders:
+            folder, before = folders.pop()
+            with contextlib.suppress(FileNotFoundError, NotADirectoryError), os.scandir(folder) as inside:
+                for entry in inside:
+                    if entry.is_dir(follow_symlinks=False):
+                        folders.append((entry.path, f"{before}{entry.name}/"))
+                        continue
+                    with contextlib.suppress(FileNotFoundError):  # deleted just now
+                        found.append((f"{before}{entry.name}", entry.stat(follow_symlinks=False).st_size))
+        return found
 
     def facts(self, path: str) -> FileFacts | None:
         try:
@@ -182,36 +200,40 @@ class LocalDisk:
 class ArrowDisk:
     """Any file system that `pyarrow.fs` reaches. What it has taken lasts, as far as it can say."""
 
-    def __init__(self, files: Any) -> None:
-        self.files = files
+    def __init__(self, reached: Any) -> None:
+        self._reached = reached
 
     def make(self, path: str, *, lasting: bool) -> None:
-        self.files.create_dir(path, recursive=True)
+        self._reached.create_dir(path, recursive=True)
 
     def names(self, path: str) -> list[str]:
-        inside = self.files.get_file_info(pafs.FileSelector(path, allow_not_found=True))
+        inside = self._reached.get_file_info(pafs.FileSelector(path, allow_not_found=True))
         return [info.base_name for info in inside]
 
+    def files(self, path: str) -> list[tuple[str, int]]:
+        below = self._reached.get_file_info(pafs.FileSelector(path, allow_not_found=True, recursive=True))
+        return [(info.path[len(path) + 1 :], int(info.size or 0)) for info in below if info.is_file]
+
     def facts(self, path: str) -> FileFacts | None:
-        info = self.files.get_file_info(path)
+        info = self._reached.get_file_info(path)
         if info.type == pafs.FileType.NotFound:
             return None
         return FileFacts(int(info.size or 0), int(info.mtime_ns or 0) // 1000)
 
     def read(self, path: str) -> pa.Buffer:
-        with self.files.open_input_file(path) as file:
+        with self._reached.open_input_file(path) as file:
             return file.read_buffer()
 
     def write(self, path: str, parts: Sequence[bytes | pa.Buffer], *, lasting: bool) -> None:
-        direct = self.files.type_name in _PUBLISHED_ON_CLOSE
+        direct = self._reached.type_name in _PUBLISHED_ON_CLOSE
         unfinished = path if direct else unfinished_name(path)
         if not direct:
-            self.files.create_dir(path.rpartition("/")[0], recursive=True)
-        with self.files.open_output_stream(unfinished) as file:
+            self._reached.create_dir(path.rpartition("/")[0], recursive=True)
+        with self._reached.open_output_stream(unfinished) as file:
             # One write: on an object store, closing after a failed second write would publish the first.
             file.write(parts[0] if len(parts) == 1 else b"".join(memoryview(part) for part in parts))
         if not direct:
-            self.files.move(unfinished, path)
+            self._reached.move(unfinished, path)
 
     def append(self, path: str, whole: int, text: bytes, *, lasting: bool) -> None:
         # Most stores cannot append.
@@ -219,7 +241,7 @@ class ArrowDisk:
         self.write(path, [before + text], lasting=lasting)
 
     def move(self, path: str, to: str, *, lasting: bool) -> None:
-        self.files.move(path, to)
+        self._reached.move(path, to)
 
     def sync(self, paths: Sequence[str]) -> None:
         """They last already."""
@@ -228,11 +250,11 @@ class ArrowDisk:
         """They last already."""
 
     def delete(self, path: str) -> None:
-        kind = self.files.get_file_info(path).type
+        kind = self._reached.get_file_info(path).type
         if kind == pafs.FileType.Directory:
-            self.files.delete_dir(path)
+            self._reached.delete_dir(path)
         elif kind != pafs.FileType.NotFound:
-            self.files.delete_file(path)
+            self._reached.delete_file(path)
 
     def forget(self, paths: Sequence[str]) -> None:
         for path in paths:

@@ -95,6 +95,12 @@ class Folder:
             disk, path = disk_of(self.path)
             return sorted(name for name in disk.names(path) if not name.endswith(UNFINISHED))
 
+    def files(self) -> list[tuple[str, int]]:
+        """All files inside, at any depth, also unfinished ones: their paths from here, and their sizes."""
+        with self._explained("list the folder"):
+            disk, path = disk_of(self.path)
+            return sorted(disk.files(path))
+
     def exists(self, name: str) -> bool:
         """Whether a file or folder of this name is inside."""
         with self._explained("look into the folder"):

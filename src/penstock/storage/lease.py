@@ -190,6 +190,16 @@ def refuse_if_held(folder: Folder) -> None:
                 raise _in_use(folder, holder, lock)
 
 
+def holding(folder: Folder, surroundings: Surroundings = MACHINE) -> Holder | None:
+    """Who holds a checkpoint, as far as its lease tells; None if nobody does. For those who only look: nothing is
+    locked, not even for a moment in which a run could start."""
+    holder = holder_of(folder)
+    if holder is None or holder.released or surroundings.is_dead(holder.host, holder.process, holder.began):
+        return None
+    # Where there are locks a lease is not renewed.
+    return None if folder.local() is None and _is_free(holder, surroundings) else holder
+
+
 def _is_free(before: Holder, surroundings: Surroundings) -> bool:
     return (
         before.released

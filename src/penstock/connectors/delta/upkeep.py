@@ -62,6 +62,25 @@ def sync_log(folder: Folder, first: int, last: int) -> None:
             Folder(f"{local}/_delta_log").sync(f"{version:020d}.json")
 
 
+def cut_log(folder: Folder, table: deltalake.DeltaTable, newest: int, *, lasting: bool) -> None:
+    """Let the log begin with a checkpoint of the table as it is; only its newest commits stay before that."""
+    table.create_checkpoint()
+    log, version = folder.child("_delta_log"), table.version()
+    names = log.names()
+    if lasting and folder.local() is not None:
+        # All that the log knew is in these, once the others are gone.
+        for name in names:
+            if name.startswith(f"{version:020d}.checkpoint") or name == "_last_checkpoint":
+                log.sync(name)
+    for name in names:
+        number = name.partition(".")[0]
+        old = number.isdigit() and len(number) == _DIGITS
+        if old and int(number) < (version if "checkpoint" in name else version - newest):
+            log.delete(name)
+
+
+_DIGITS: Final = 20
+"""Of the version in the name of a commit."""
 _Partition = tuple[tuple[str, str | None], ...]
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-import re
 from dataclasses import dataclass
 from typing import Final
 
@@ -12,9 +11,8 @@ import pyarrow as pa
 from penstock.algebra.ticks import Duration, duration_ticks, tick_ns
 from penstock.errors import QueryError
 from penstock.progress.idle import Span, span_ns
+from penstock.storage.sizes import bytes_of
 
-_SIZE: Final = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]?)(i?)b(?:ytes?)?\s*", re.IGNORECASE)
-_POWERS: Final = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
 EXPECTED: Final = "a time such as '2 hours', a number of rows, bytes such as '10 GB', or pk.keep(...)"
 
 
@@ -79,7 +77,7 @@ def keep(
     """
     if wall is not None and span_ns(wall) < 1000:
         raise QueryError("the time that is kept must be positive", found=f"wall={wall!r}")
-    size = _bytes_of(bytes) if isinstance(bytes, str) else bytes
+    size = bytes_of(bytes) if isinstance(bytes, str) else bytes
     if isinstance(bytes, str) and size is None:
         raise QueryError(f"bytes={bytes!r} is no size", expected="a number, or a text such as '10 GB'")
     for name, given in (("rows", rows), ("bytes", size)):
@@ -100,14 +98,5 @@ def keep_of(given: Keep | Duration | None) -> Keep:
         raise QueryError(f"keep={given!r} says nothing of how much is kept", expected=EXPECTED)
     if isinstance(given, int):
         return keep(rows=given)
-    size = _bytes_of(given) if isinstance(given, str) else None
+    size = bytes_of(given) if isinstance(given, str) else None
     return keep(bytes=size) if size is not None else keep(time=given)
-
-
-def _bytes_of(text: str) -> int | None:
-    """The bytes that a text such as "10 GB" means; None for other texts."""
-    found = _SIZE.fullmatch(text)
-    if found is None:
-        return None
-    number, unit, binary = found.groups()
-    return round(float(number) * float(1024 if binary else 1000) ** _POWERS[unit.lower()])

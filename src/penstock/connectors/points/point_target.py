@@ -13,6 +13,7 @@ are merged: readers that follow the table see nothing of it.
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -26,12 +27,12 @@ from deltalake.transaction import AddAction, RemoveAction
 
 from penstock.algebra.hidden import ARRIVED, SEQ, in_order
 from penstock.algebra.ticks import BEGINNING, duration_ticks
-from penstock.connectors.delta.as_target import SHORT_LOG, DeltaTarget
+from penstock.connectors.delta.as_target import DeltaTarget
 from penstock.connectors.delta.commit_marks import convert_tick
 from penstock.connectors.delta.data_files import write_data_file
 from penstock.connectors.delta.table_log import RETENTION
 from penstock.connectors.delta.types import delta_type
-from penstock.connectors.delta.upkeep import sync_log
+from penstock.connectors.delta.upkeep import cut_log, sync_log
 from penstock.connectors.points.clustering import GROUP_ROWS, clustered, runs_to_merge
 from penstock.connectors.points.keeping import EVERYTHING, Keep
 from penstock.connectors.points.retention import Horizon, leaving, time_horizon
@@ -52,7 +53,15 @@ EVERY: Final = 32
 """Batches between two looks at what can leave and what can be merged."""
 GRACE: Final = "1 day"
 """How long files stay that have left, or were merged: readers that are no further behind find them."""
-_HOUR_NS: Final = 3600 * 10**9
+NEWS: Final = 100
+"""Commits that stay when a log is cut short for want of room: who follows the point is no further behind, as a rule."""
+_SHORT: Final = re.compile(r"interval (\d+) seconds")
+_BATCH: Final = re.compile(r"part-(\d{8})-[^/]*$")
+_UNLISTED_HOURS: Final = 1
+"""How long files stay that no version lists, whatever the grace, unless their batch is done: a batch that is under way
+is about to list them."""
+BESIDE: Final = deltalake.PostCommitHookProperties(create_checkpoint=True, cleanup_expired_logs=False)
+"""Old commits leave the log with the commits of the run alone: of two who delete the same file, one would fail."""
 _TRIES: Final = 20
 """How often a run may commit a batch just before the upkeep of its point would commit something."""
 
@@ -111,11 +120,39 @@ class ConnectionPoint(DeltaTarget):
         alone = not gone or self._replace(table, gone, None, scratch, now)
         while alone and (runs := runs_to_merge(stored_files(table))):
             alone = self._replace(table, runs[0], self._merged(runs[0], batch, scratch, now), scratch, now)
-        # Also files that no version lists: of a batch that was begun anew, or of a merge that was cut short.
-        table.vacuum(dry_run=False, full=True)
+        self._delete_old(table, batch)
         if scratch.lasting:
             table.update_incremental()
             sync_log(self.folder, before, table.version())
+
+    def let_go(self, files: Sequence[StoredFile], scratch: Folder) -> None:
+        """Let old files go because the disk is full; then `sweep` deletes them."""
+        table = deltalake.DeltaTable(self.folder.path)
+        self._replace(table, files, None, scratch, time.time_ns() // 1_000_000)
+
+    def sweep(self, scratch: Folder) -> None:
+        """Delete what only waits for the end of its grace, because the disk is full: files that have left or were
+        merged, and old commits of the log. Who still reads them is told."""
+        table = deltalake.DeltaTable(self.folder.path)
+        before = table.version()
+        table.vacuum(0, dry_run=False, enforce_retention_duration=False, post_commithook_properties=BESIDE)
+        table.update_incremental()
+        if scratch.lasting:
+            sync_log(self.folder, before, table.version())
+        cut_log(self.folder, table, NEWS, lasting=scratch.lasting)
+
+    def _delete_old(self, table: deltalake.DeltaTable, batch: int) -> None:
+        """Delete files whose grace is over: those that have left, and those that no version lists, of a batch that
+        was begun anew or of a merge that was cut short."""
+        grace = _SHORT.fullmatch(table.metadata().configuration.get("delta.deletedFileRetentionDuration") or "")
+        if grace is None or int(grace.group(1)) >= _UNLISTED_HOURS * 3600:
+            table.vacuum(dry_run=False, full=True, post_commithook_properties=BESIDE)
+            return
+        for path in table.vacuum(dry_run=True, full=True):
+            found = _BATCH.search(path)
+            if found is not None and int(found.group(1)) <= batch:
+                self.folder.delete(path.rpartition("/")[2])
+        table.vacuum(_UNLISTED_HOURS, dry_run=False, full=True, post_commithook_properties=BESIDE)
 
     def _merged(self, run: Sequence[StoredFile], batch: int, scratch: Folder, now: int) -> AddAction:
         tables = [pq.read_table(pa.BufferReader(self.folder.read(file.path))) for file in run]
@@ -153,7 +190,7 @@ class ConnectionPoint(DeltaTarget):
                     table.schema(),
                     [],
                     commit_properties=told,
-                    post_commithook_properties=SHORT_LOG,
+                    post_commithook_properties=BESIDE,
                 )
             except CommitFailedError:
                 table.update_incremental()
@@ -177,8 +214,8 @@ class ConnectionPoint(DeltaTarget):
 
     @property
     def _properties(self) -> dict[str, str | None]:
-        hours = f"interval {max(1, -(-span_ns(self.grace) // _HOUR_NS))} hours"
-        return {"delta.deletedFileRetentionDuration": hours, "delta.logRetentionDuration": hours}
+        grace = f"interval {-(-span_ns(self.grace) // 10**9)} seconds"
+        return {"delta.deletedFileRetentionDuration": grace, "delta.logRetentionDuration": grace}
 
     @property
     def _told(self) -> Sequence[str]:

@@ -9,7 +9,7 @@
 
 A part counts when a *unit* lists it, with its checksum. Small units are merged `FAN` at a time, so that neither files
 nor listings grow with the number of batches, and each tuple is copied a few times in all. Where there is a limit, the
-oldest units leave first, and are counted.
+oldest units leave first, and are counted: tuples and lists together, and no unit grows to more than a part of it.
 """
 
 from __future__ import annotations
@@ -33,9 +33,10 @@ from penstock.connectors.targets.target import (
     read_staged,
     stage_arrow,
 )
-from penstock.errors import QueryError, WorldError
+from penstock.errors import WorldError
 from penstock.storage.folder import Folder
-from penstock.storage.sealed import checksum, damaged, read_sealed, write_sealed
+from penstock.storage.sealed import checksum, damaged, read_sealed, seal, write_sealed
+from penstock.storage.sizes import Size, size_of
 
 FAN: Final = 64
 """How many units are merged into one."""
@@ -45,6 +46,8 @@ MERGED_BYTES: Final = 16 << 20
 """A larger piece is not worth copying: units only refer to its file."""
 KEEP_BYTES: Final = 1 << 30
 """What an output of a run that does not end keeps, unless told otherwise."""
+LARGEST: Final = 4
+"""Units that are merged take up this part of the limit at most, so that much of it is used when the oldest leaves."""
 _KEPT: Final = "kept-"
 _FORGOTTEN: Final = "forgotten.json"
 _TRIES: Final = 5
@@ -159,8 +162,7 @@ class KeptResults:
         files = [file for receipt in sorted(receipts, key=lambda r: r.part) for file in receipt.files]
         if files or marks.says_anything:
             pieces = tuple(Piece(file.name, file.bytes, file.crc, 0, file.rows) for file in files)
-            write_sealed(self._scratch, unit.name, {"batches": [KeptBatch(batch, marks, pieces).to_json()]})
-            units[unit] = sum(piece.bytes for piece in pieces)
+            units[unit] = self._write(unit, [KeptBatch(batch, marks, pieces)])
         elif unit in units:
             self._scratch.delete(unit.name)
             del units[unit]
@@ -207,6 +209,17 @@ class KeptResults:
         """How many tuples have left because there was no room for them."""
         return int(_forgotten(self._scratch)["rows"])
 
+    def settled(self, newest: int) -> list[tuple[Unit, int]]:
+        """The units that no run can go back behind any more, oldest first, and the bytes that each keeps."""
+        units = self._known()
+        return [(unit, units[unit]) for unit in sorted(units, key=lambda u: u.first) if unit.last <= newest - SETTLED]
+
+    def forget_to(self, batch: int) -> None:
+        """Let go of units up to a batch, because the disk has no room for them."""
+        for unit in sorted(self._known(), key=lambda u: u.first):
+            if unit.last <= batch:
+                self._let_go(unit)
+
     def _known(self) -> dict[Unit, int]:
         if self._units is None:
             live = _live_units(self._scratch)
@@ -214,23 +227,27 @@ class KeptResults:
                 unit = Unit.parse(name)
                 if unit is not None and unit not in live:
                     self._scratch.delete(name)
-            self._units = {
-                unit: sum(p.bytes for p in {p.name: p for kept in self._read(unit) for p in kept.pieces}.values())
-                for unit in live
-            }
+            self._units = {unit: self._scratch.size(unit.name) + data_bytes(self._read(unit)) for unit in live}
         return self._units
 
     def _read(self, unit: Unit) -> list[KeptBatch]:
         return [KeptBatch.from_json(kept) for kept in read_sealed(self._scratch, unit.name)["batches"]]
+
+    def _write(self, unit: Unit, batches: Sequence[KeptBatch]) -> int:
+        """Put a unit in place; the bytes that it keeps."""
+        content = seal({"batches": [kept.to_json() for kept in batches]})
+        self._scratch.write(unit.name, content)
+        return len(content) + data_bytes(batches)
 
     def _merge(self, newest: int) -> None:
         units = self._known()
         level = 0
         while True:
             ready = sorted((u for u in units if u.level == level and u.last <= newest - SETTLED), key=lambda u: u.first)
-            if len(ready) < FAN:
+            small = ready[:FAN]
+            if len(small) < FAN or (self._limit and sum(units[u] for u in small) > self._limit // LARGEST):
                 return
-            self._merge_into(Unit(level + 1, ready[0].first, ready[FAN - 1].last), ready[:FAN])
+            self._merge_into(Unit(level + 1, small[0].first, small[-1].last), small)
             level += 1
 
     def _merge_into(self, unit: Unit, small: Sequence[Unit]) -> None:
@@ -251,9 +268,8 @@ class KeptResults:
                 moved[piece] = Piece(unit.data, content.size, crc, start, piece.rows)
                 start += piece.rows
         merged = [KeptBatch(kept.batch, kept.marks, tuple(moved.get(p, p) for p in kept.pieces)) for kept in batches]
-        write_sealed(self._scratch, unit.name, {"batches": [kept.to_json() for kept in merged]})
         units, still = self._known(), {p.name for kept in merged for p in kept.pieces}
-        units[unit] = sum(p.bytes for p in {p.name: p for kept in merged for p in kept.pieces}.values())
+        units[unit] = self._write(unit, merged)
         for one in small:
             self._scratch.delete(one.name)
             del units[one]
@@ -266,21 +282,31 @@ class KeptResults:
         for unit in sorted(units, key=lambda u: u.first)[:-1]:
             if total <= limit:
                 return
-            batches = self._read(unit)
-            # Said before it is done: what is left over after a crash is not counted twice.
-            rows = self.forgotten() + sum(kept.rows for kept in batches)
-            write_sealed(self._scratch, _FORGOTTEN, {"rows": rows, "batch": unit.last})
-            self._scratch.delete(unit.name)
-            for name in {p.name for kept in batches for p in kept.pieces}:
-                self._scratch.delete(name)
-            total -= units.pop(unit)
+            total -= self._let_go(unit)
+
+    def _let_go(self, unit: Unit) -> int:
+        """Delete a unit with its tuples; the bytes that this frees."""
+        batches = self._read(unit)
+        # Said before it is done: what is left over after a crash is not counted twice.
+        rows = self.forgotten() + sum(kept.rows for kept in batches)
+        write_sealed(self._scratch, _FORGOTTEN, {"rows": rows, "batch": unit.last})
+        self._scratch.delete(unit.name)
+        for name in {p.name for kept in batches for p in kept.pieces}:
+            self._scratch.delete(name)
+        return self._known().pop(unit)
 
 
-def results(keep: int) -> Results:
-    """Keep the tuples in the checkpoint, the newest `keep` bytes of them; the oldest leave first, and are counted."""
-    if keep < 1:
-        raise QueryError("kept results need room", expected="a number of bytes above 0", found=f"keep={keep}")
-    return Results(keep)
+def results(keep: Size) -> Results:
+    """Keep the tuples in the checkpoint, the newest `keep` bytes of them; the oldest leave first, and are counted.
+
+    `keep` is a number of bytes, or a text such as "10 GB". What lists the tuples counts too.
+    """
+    return Results(size_of("keep", keep))
+
+
+def data_bytes(batches: Sequence[KeptBatch]) -> int:
+    """What the files take up that batches refer to."""
+    return sum(piece.bytes for piece in {p.name: p for kept in batches for p in kept.pieces}.values())
 
 
 def _live_units(scratch: Folder) -> set[Unit]:
