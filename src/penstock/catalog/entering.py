@@ -7,10 +7,10 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 
-from penstock.algebra.box import Output
+from penstock.algebra.box import Output, View
 from penstock.boxes.table_join.box import TableJoin
 from penstock.catalog.database import LOG, Catalog, taken
-from penstock.catalog.entry import INPUT, OUTPUT, POINT, TABLE, PartEntry, RunEntry, check_name, name_for
+from penstock.catalog.entry import INPUT, OUTPUT, POINT, TABLE, VIEW, PartEntry, RunEntry, check_name, name_for
 from penstock.catalog.home import own_place
 from penstock.connectors.points.point_target import ConnectionPoint
 from penstock.connectors.targets.kept_results import Results
@@ -80,6 +80,9 @@ def _parts(job: Job) -> Iterator[PartEntry]:
         yield PartEntry(INPUT, source.name, source.connector.describe(), _columns(source.schema(0)))
     for output in network.outputs:
         yield _output(job, output)
+    for box in job.plan.declared.boxes if job.plan.declared is not None else ():
+        if isinstance(box, View):
+            yield PartEntry(VIEW, box.name, box.describe(), _columns(box.schema(0)))
     for box in network.boxes:
         if isinstance(box, TableJoin):
             columns = job.plan.columns.get(box.name, frozenset())

@@ -12,6 +12,8 @@ INPUT: Final = "input"
 OUTPUT: Final = "output"
 POINT: Final = "point"
 TABLE: Final = "table"
+VIEW: Final = "view"
+"""One that is computed when it is read; others are points."""
 _NAME: Final = re.compile(r"\w[\w.-]*")
 _OTHER: Final = re.compile(r"[^\w.-]+")
 

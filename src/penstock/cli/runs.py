@@ -14,7 +14,7 @@ from rich.table import Table
 
 from penstock.catalog.database import Catalog
 from penstock.catalog.dropping import drop as drop_run
-from penstock.catalog.entry import INPUT, OUTPUT, POINT, TABLE, PartEntry, RunEntry
+from penstock.catalog.entry import INPUT, OUTPUT, POINT, TABLE, VIEW, PartEntry, RunEntry
 from penstock.catalog.facts import GONE, RunFacts, facts_of, point_facts
 from penstock.catalog.finding import unknown
 from penstock.cli.failures import reported
@@ -107,7 +107,7 @@ def _found(name: str) -> tuple[RunEntry, PartEntry | None]:
 
 
 def _lines(facts: RunFacts) -> Iterable[dict[str, Any]]:
-    """A line for a run, and one for each of its points and tables."""
+    """A line for a run, and one for each of its points, views and tables."""
     entry = facts.entry
     gone = facts.state == GONE
     yield {
@@ -120,7 +120,7 @@ def _lines(facts: RunFacts) -> Iterable[dict[str, Any]]:
         "bytes": None if gone else facts.bytes,
         "place": entry.place,
     }
-    for part in entry.of_kind(POINT, TABLE):
+    for part in entry.of_kind(POINT, VIEW, TABLE):
         held = point_facts(part) if part.kind == POINT and not gone else None
         yield {
             "kind": part.kind,
