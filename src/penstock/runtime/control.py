@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,7 +21,7 @@ class Control:
     """What the offset of this batch comes to."""
     before: int = 0
     """The version of the network that the batch before ran; 0 where the intake has no part in the batch."""
-    read: Sequence[str] = ()
+    read: tuple[str, ...] = ()
     """The histories that have been read to their end with this batch, or before it."""
 
     def to_json(self) -> dict[str, Any]:
@@ -29,4 +29,4 @@ class Control:
 
     @staticmethod
     def from_json(document: Mapping[str, Any]) -> Control:
-        return Control(**document)
+        return Control(**{**document, "read": tuple(document["read"])})

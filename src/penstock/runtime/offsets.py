@@ -154,10 +154,10 @@ def read_said(document: Sequence[Sequence[Any]]) -> Said:
     return tuple((kind, name, shard, Marks.from_json(marks)) for kind, name, shard, marks in document)
 
 
-def histories_read(network: Network, offset: Offset) -> list[str]:
+def histories_read(network: Network, offset: Offset) -> tuple[str, ...]:
     """The histories that have been read to their end: from this batch on, their arcs go on."""
     catching = [source.name for source in network.sources if source.connector.catches_up]
-    return [name for name in catching if offset.inputs[name].ended]
+    return tuple(name for name in catching if offset.inputs[name].ended)
 
 
 def offset_text(offset: Offset) -> str:

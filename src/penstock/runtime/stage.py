@@ -41,7 +41,7 @@ def run_stage(job: Job, stage: int, bucket: int, batch: int, rows: Iterable[Row]
     job.check_claim()  # who has lost the checkpoint is told so, and not of versions that are not there for it
     state, memo, anew = _open(job, stage, bucket, batch, notes)
     memo = _told(memo, notes)
-    read = sorted({name for control in _controls(notes) for name in control.read})
+    read = tuple(sorted({name for control in _controls(notes) for name in control.read}))
     control = Control(memo.now, memo.tables, read=read)
     superbox = Superbox(job.plan, stage, control, tables_of(job), state.slots, bucket)
     for row in sorted(arrived, key=lambda r: r.order):
