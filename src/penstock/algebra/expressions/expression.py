@@ -8,7 +8,7 @@ side: `CAST(a AS DOUBLE) / b`. Division of an integer by zero is NULL; `%` keeps
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -194,6 +194,23 @@ def bind_tree(tree: exp.Expr, text: str, schema: pa.Schema, *, what: str) -> Exp
     if pa.types.is_null(kind):
         raise QueryError(f"{text!r} is always NULL and has no type", hint="say which: CAST(NULL AS BIGINT)")
     return Expression(text, sql, in_zone(kind, zone_of(used.types)), columns)
+
+
+def renamed(expression: Expression, names: Mapping[str, str]) -> Expression:
+    """An expression over columns that have other names: `names` says which, by those that it uses.
+
+    >>> renamed(bind("a > 1", pa.schema({"a": pa.int64()})), {"a": "b"}).sql
+    '"b" > 1'
+    """
+    if all(names[column] == column for column in expression.columns):
+        return expression
+
+    def replaced(node: exp.Expr) -> exp.Expr:
+        known = isinstance(node, exp.Column) and node.name in names
+        return exp.column(exp.to_identifier(names[node.name], quoted=True)) if known else node
+
+    tree = sqlglot.parse_one(expression.sql, dialect=DIALECT).transform(replaced)
+    return Expression(sql_of(tree).replace('"', ""), sql_of(tree), expression.type, columns_of(tree))
 
 
 def sql_of(tree: exp.Expr) -> str:
