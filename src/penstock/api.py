@@ -18,7 +18,7 @@ from penstock.runtime.limits import Most, judge
 from penstock.runtime.local import run_locally
 from penstock.runtime.opening import architecture_of, look_at, open_job, versions_of
 from penstock.runtime.result import Result
-from penstock.runtime.settings import AUTO, POWER, PROCESS, TRAIN_BYTES, Settings
+from penstock.runtime.settings import AUTO, OFF, POWER, PROCESS, TRAIN_BYTES, Settings
 from penstock.runtime.stepping.stepper import Stepper
 from penstock.runtime.versions import Version
 from penstock.spark.carrier import dumps
@@ -47,6 +47,7 @@ class Network(Builder):
         architecture: str = OUT_OF_ORDER,
         durability: str = POWER,
         way: str = AUTO,
+        optimize: str = OFF,
         max_refused: Most | None = None,
         max_late: Most | None = None,
         discard: Iterable[str] = (),
@@ -60,7 +61,8 @@ class Network(Builder):
         which keeps every stream in order and holds tuples back for that. With `durability` "power" a committed batch
         survives a power cut; "process" is for those who only fear the end of the process. `way` is how batches get
         through the stages: "auto" by their size, "express" in this process, "exchange" in tasks of Spark's; the
-        results are the same. `on_batch` is called after every batch with the board's record.
+        results are the same. With `optimize` "on" boxes are put in another order while the network runs, by what they
+        cost and let through; the results are the same. `on_batch` is called after every batch with the board's record.
 
         `max_refused` and `max_late` are the most records of an input that may be refused, and tuples that may be late:
         a number, or a share such as "5%". The run ends with an error after the batch that exceeds them.
@@ -77,6 +79,7 @@ class Network(Builder):
             tasks=tasks,
             durability=durability,
             way=way,
+            optimize=optimize,
             max_refused=max_refused,
             max_late=max_late,
         )
@@ -106,6 +109,7 @@ class Network(Builder):
         architecture: str = OUT_OF_ORDER,
         durability: str = POWER,
         way: str = AUTO,
+        optimize: str = OFF,
         max_refused: Most | None = None,
         max_late: Most | None = None,
         discard: Iterable[str] = (),
@@ -119,6 +123,7 @@ class Network(Builder):
             tasks=tasks,
             durability=durability,
             way=way,
+            optimize=optimize,
             max_refused=max_refused,
             max_late=max_late,
         )

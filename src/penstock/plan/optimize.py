@@ -45,6 +45,8 @@ class Statistics:
     boxes: Mapping[str, BoxCost] = field(default_factory=dict)
     """By the name of the box that its work is told of."""
     inputs: Mapping[str, float] = field(default_factory=dict)
+    call: float = 0.0
+    """Seconds that a box costs in a batch, however few tuples it takes."""
 
 
 @dataclass(frozen=True)
@@ -96,7 +98,7 @@ def costs(draft: Draft, known: Statistics) -> dict[str, float]:
         coming = [rates[id(end.node)] for end in node.inputs]
         tuples, whole = sum(rate.tuples for rate in coming), sum(rate.whole for rate in coming)
         cost = _known(node, draft, known)
-        found[node.name] = tuples * cost.seconds
+        found[node.name] = tuples * cost.seconds + (known.call if tuples else 0.0)
         leaving = whole * cost.selectivity
         if isinstance(node.box, Stateful):
             # Of pairs as many are missing as of the tuples on either side.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from penstock.errors import QueryError
-from penstock.plan.plan import Plan
+from penstock.plan.plan import OUT_OF_ORDER, Plan
 from penstock.runtime.limits import Limit, Most
 
 TRAIN_BYTES = 512 * 1024 * 1024
@@ -18,6 +18,11 @@ EXPRESS = "express"
 EXCHANGE = "exchange"
 WAYS = (AUTO, EXPRESS, EXCHANGE)
 """How the rows of a batch get through the stages (`runtime/ways.py`)."""
+
+OFF = "off"
+ON = "on"
+OPTIMIZE = (OFF, ON)
+"""Whether boxes are arranged by what they cost while the network runs (`runtime/optimizer.py`)."""
 
 
 @dataclass(frozen=True)
@@ -35,6 +40,7 @@ class Settings:
     durability: str = POWER
     way: str = AUTO
     """How batches travel: by their size, or all of them the express way, or all by exchange."""
+    optimize: str = OFF
     max_refused: Most | None = None
     max_late: Most | None = None
     """How many records of an input may be refused, and how many tuples late, before the run ends with an error."""
@@ -47,12 +53,18 @@ class Settings:
             if (limit := getattr(self, name)) is not None:
                 Limit.of(name, limit)
 
-        for name, known in (("durability", DURABILITIES), ("way", WAYS)):
+        for name, known in (("durability", DURABILITIES), ("way", WAYS), ("optimize", OPTIMIZE)):
             if (given := getattr(self, name)) not in known:
                 raise QueryError(f"unknown {name} {given!r}", expected=f"one of {', '.join(map(repr, known))}")
 
     def resolved(self, plan: Plan, cores: int) -> Settings:
         """One task for each core, and as many buckets where there are groups to share out."""
+        if self.optimize == ON and plan.architecture != OUT_OF_ORDER:
+            raise QueryError(
+                f"optimize='on' does not go with architecture={plan.architecture!r}",
+                network=plan.network.name,
+                expected=f"architecture={OUT_OF_ORDER!r}, or optimize='off'",
+            )
         stateful = [b for stage in range(1, plan.stages + 1) for b in plan.stateful(stage)]
         # Boxes without keys live in bucket 0: more buckets would only make every batch dearer.
         keyed = any(b.keys(slot) for b in stateful for slot in range(len(b.inputs)))

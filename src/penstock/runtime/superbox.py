@@ -165,7 +165,7 @@ class Superbox:
             self.leaving.setdefault(box.name, []).append(tuples)
             return
         with _Doing(self, box):
-            self.work[box.name] += BoxWork(tuples_in=tuples.num_rows)
+            self.work[self._plan.account(box.name)] += BoxWork(tuples_in=tuples.num_rows, calls=1)
             if isinstance(box, Stateful):
                 if box.name not in self._entries:
                     self._entries[box.name] = box.entry(self._needed(box))
@@ -174,7 +174,7 @@ class Superbox:
             if not isinstance(box, Stateless):
                 raise InternalError(f"nobody does the work of a {box.kind}", box=box.name)
             results = list(self._operator(box).process(slot, tuples))
-            self.work[box.name] += BoxWork(
+            self.work[self._plan.account(box.name)] += BoxWork(
                 tuples_out=sum(t.num_rows for port, t in results if box.delivers(port)),
                 refused=sum(t.num_rows for port, t in results if port == box.errors_port()),
             )
@@ -215,15 +215,16 @@ class _Doing:
     """Accounts the time of a box, and tells an error where it happened."""
 
     def __init__(self, host: Superbox, box: Box) -> None:
-        host.work.setdefault(box.name, BoxWork())
+        self._name = host._plan.account(box.name)
+        host.work.setdefault(self._name, BoxWork())
         self._work = host.work
-        self._box, self._place = box, {"network": host._network.name, "box": box.name}
+        self._box, self._place = box, {"network": host._network.name, "box": self._name}
 
     def __enter__(self) -> None:
         self._began = time.perf_counter()
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: object) -> None:
-        self._work[self._box.name] += BoxWork(seconds=time.perf_counter() - self._began)
+        self._work[self._name] += BoxWork(seconds=time.perf_counter() - self._began)
         if isinstance(error, QueryError):
             completed(error, self._box.describe())
         if isinstance(error, PenstockError):

@@ -25,7 +25,8 @@ from penstock.algebra.hidden import SEQ
 from penstock.algebra.source import Source
 from penstock.connectors.targets.kept_results import Results
 from penstock.errors import QueryError, WorldError
-from penstock.plan.plan import Plan
+from penstock.plan.compile import compile_network
+from penstock.plan.plan import Arrangement, Plan, Step
 from penstock.runtime.job import Inherited, written_schema
 from penstock.storage.folder import Folder
 from penstock.storage.sealed import RESTORE, read_sealed, write_sealed
@@ -75,6 +76,22 @@ class Version:
     plan: str = ""
     """The file with the plan, pickled; nothing if it is not kept."""
     signature: str = ""
+    declared: str = ""
+    """The fingerprint of the network as the user has described it, where the optimizer has arranged it."""
+    arrangement: Sequence[Mapping[str, str]] = ()
+    """What the optimizer has done to it, step by step."""
+
+    def is_of(self, plan: Plan) -> bool:
+        """Whether this is a version of the network that a plan is of, however it is arranged."""
+        return self._of == (declared_fingerprint(plan) or fingerprint(plan))
+
+    @property
+    def _of(self) -> str:
+        return self.declared or self.fingerprint
+
+    @property
+    def steps(self) -> Arrangement:
+        return tuple(Step(str(step["rewrite"]), str(step["box"])) for step in self.arrangement)
 
     @property
     def births(self) -> dict[str, int]:
@@ -87,7 +104,7 @@ class Version:
             for key, part in later.parts.items()
             if key.startswith(f"{BOX} ") and part.birth < later.number and self.parts[key].stage
         }
-        return Inherited(self.stages, kept)
+        return Inherited(self.stages, kept, self._of == later._of)
 
     @staticmethod
     def from_json(document: Mapping[str, Any]) -> Version:
@@ -95,7 +112,12 @@ class Version:
 
 
 def first_version(plan: Plan) -> Version:
-    return Version(1, fingerprint(plan), plan.stages, _parts(plan))
+    return _arranged(Version(1, fingerprint(plan), plan.stages, _parts(plan)), plan)
+
+
+def _arranged(version: Version, plan: Plan) -> Version:
+    steps = [asdict(step) for step in plan.arrangement]
+    return replace(version, declared=declared_fingerprint(plan), arrangement=steps)
 
 
 def next_version(before: Version, plan: Plan, discard: Iterable[str] = ()) -> Version:
@@ -116,7 +138,7 @@ def next_version(before: Version, plan: Plan, discard: Iterable[str] = ()) -> Ve
         )
     anew = set(lost)
     births = {key: before.parts[key].birth if key in before.parts and key not in anew else number for key in parts}
-    return Version(
+    version = Version(
         number,
         fingerprint(plan),
         plan.stages,
@@ -126,6 +148,7 @@ def next_version(before: Version, plan: Plan, discard: Iterable[str] = ()) -> Ve
         changed,
         lost,
     )
+    return _arranged(version, plan)
 
 
 def _differs(before: Part, after: Part) -> bool:
@@ -148,7 +171,14 @@ def _name(key: str) -> str:
 
 
 def _parts(plan: Plan) -> dict[str, Part]:
-    return {key_of(box): _part(plan, box) for box in plan.network.boxes}
+    return {_known_as(plan, box): _part(plan, box) for box in plan.network.boxes}
+
+
+def _known_as(plan: Plan, box: Box) -> str:
+    """Boxes that stand in for one of the user's are known by its name."""
+    return (
+        f"{BOX} {plan.accounts[box.name]}" if not isinstance(box, Output) and box.name in plan.accounts else key_of(box)
+    )
 
 
 def key_of(box: Box) -> str:
@@ -173,6 +203,13 @@ def _part(plan: Plan, box: Box) -> Part:
 
 def _columns(schema: Any) -> str:
     return ", ".join(f"{field.name} {field.type}" for field in schema)
+
+
+def declared_fingerprint(plan: Plan) -> str:
+    """The fingerprint of the network as the user has described it; nothing if it is run like that."""
+    if not plan.arrangement or plan.declared is None:
+        return ""
+    return fingerprint(compile_network(plan.declared, plan.architecture))
 
 
 def fingerprint(plan: Plan) -> str:

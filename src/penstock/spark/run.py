@@ -25,6 +25,7 @@ from penstock.runtime.asking import answer, forget_asked
 from penstock.runtime.board import Board, Record
 from penstock.runtime.job import Job
 from penstock.runtime.offsets import intake_offset
+from penstock.runtime.optimizer import optimizer_of
 from penstock.runtime.outlet import Outlet
 from penstock.runtime.overdue import Failure
 from penstock.runtime.promises import Promise
@@ -78,6 +79,7 @@ class Run:
             self._ticket = ship(job)
             self._jobs = Shelf.of(job)
             self._tickets = {job.version: self._ticket}
+            self._optimizer = optimizer_of(job, self._arrange)
             for version in self._versions_to_do_again():
                 self._ticket_of(version)
             forget_asked(job.checkpoint)
@@ -213,6 +215,8 @@ class Run:
                     rows = iter(run_stages(job, batch, rows))
             record = self._outlet.commit(batch, rows, offset)
             self._job = job
+            if self._optimizer is not None:
+                self._optimizer.after(record)
             with self._changed:
                 self._changed.notify_all()
             if self._on_batch is not None:
@@ -231,6 +235,12 @@ class Run:
     def _change(self, plan: Plan, discard: Iterable[str]) -> Job:
         job = self._jobs.change(plan, discard)
         self._ticket_of(job.version)
+        return job
+
+    def _arrange(self, plan: Plan, instead_of: int) -> Job | None:
+        job = self._jobs.arrange(plan, instead_of)
+        if job is not None:
+            self._ticket_of(job.version)
         return job
 
     def _answer(self) -> None:
