@@ -6,8 +6,8 @@
  taken back, if it does not save anything <──────── what it really saves ┘
 ```
 
-A batch runs the version that its offset names, so what is measured here never changes an answer, and a batch that is done
-again is done as it was arranged then. What is known lies in the checkpoint, and a restart goes on with it.
+A batch runs the version that its offset names, so what is measured here never changes an answer, and a batch that is
+done again is done as it was arranged then. What is known lies in the checkpoint, and a restart goes on with it.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Which expressions have a value for every tuple, whatever is in it: total ones never end a run with an error.
 
-`a + 1` of a BIGINT overflows for one value, so it is not total; `CAST(a AS BIGINT) + 1` of an INTEGER is. A box that may
-fail must not see other tuples than the user has sent it, so only boxes whose expressions are all total change places.
-What is not known to be total here counts as one that may fail.
+`a + 1` of a BIGINT overflows for one value, so it is not total; `CAST(a AS BIGINT) + 1` of an INTEGER is. A box that
+may fail must not see other tuples than the user has sent it, so only boxes whose expressions are all total change
+places. What is not known to be total here counts as one that may fail.
 """
 
 from __future__ import annotations
