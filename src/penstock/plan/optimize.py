@@ -8,14 +8,15 @@ side that ends in the order of (1 - s) / c, which is the best one.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from penstock.algebra.box import Output, Stateful
+from penstock.algebra.box import Box, Output, Port, Stateful
 from penstock.algebra.network import Network
 from penstock.algebra.source import Source
 from penstock.plan.plan import Arrangement, Step
+from penstock.plan.rewrites.combine_filters import combine_filters
 from penstock.plan.rewrites.draft import Draft, Node, is_where
 from penstock.plan.rewrites.rewrites import REWRITES, drafted, take
 
@@ -24,6 +25,7 @@ LEAST_SAVING: Final = 0.1
 LEAST_SHARE: Final = 0.02
 """And so much of what all boxes cost: a subnetwork that hardly counts is left alone."""
 _TINY: Final = 1e-9
+_MOVES: Final = tuple(name for name in REWRITES if name != combine_filters.__name__)
 _WITHOUT_GAIN: Final = "lift_over_union"
 """A rewrite that is worth something only with others that it makes possible."""
 
@@ -64,17 +66,21 @@ class Proposal:
 
 def propose(network: Network, now: Arrangement, known: Statistics) -> Proposal | None:
     """The change of one subnetwork that saves most; None if none is worth it."""
-    current, owners = drafted(network, now), _owners(network, now)
+    plain, combined = without_combining(now), len(now) - len(without_combining(now))
+    current, owners, shape = drafted(network, plain), _owners(network, plain), drafted(network, now).shape()
     whole = sum(costs(current, known).values())
     best: tuple[float, Proposal] | None = None
     for members in subnetworks(network):
-        others = tuple(step for step, owner in zip(now, owners, strict=True) if owner not in members)
-        arrangement = (*others, *_improved(Draft.of(network), members, known, deeply=True)[1])
-        better = drafted(network, arrangement)
-        if better.shape() == current.shape():
+        others = tuple(step for step, owner in zip(plain, owners, strict=True) if owner not in members)
+        steps = (*others, *_improved(Draft.of(network), members, known, deeply=True)[1])
+        better = drafted(network, steps)
+        arrangement = (*steps, *_combining(better))
+        together = drafted(network, arrangement)
+        if together.shape() == shape:
             continue
         old, new = (_cost(draft, members, known) for draft in (current, better))
-        saved = old - new
+        # Filters may be combined also where their order stays.
+        saved = old - new + (0.0 if combined else known.call * (len(better.nodes) - len(together.nodes)))
         if saved < max(LEAST_SAVING * old, LEAST_SHARE * whole, _TINY):
             continue
         if best is None or saved > best[0]:
@@ -131,7 +137,7 @@ def subnetworks(network: Network) -> list[frozenset[str]]:
     together: dict[str, set[str]] = {b.name: {b.name} for b in network.boxes if not isinstance(b, Source | Output)}
     for box in network.boxes:
         for port in () if isinstance(box, Source | Output) else box.inputs:
-            if isinstance(port.box, Source) or sum(len(a) for a in _arcs_of(network, port.box.name)) != 1:
+            if isinstance(port.box, Source) or _readers(network, port.box) != 1:
                 continue
             joined = together[port.box.name] | together[box.name]
             for name in joined:
@@ -139,8 +145,8 @@ def subnetworks(network: Network) -> list[frozenset[str]]:
     return sorted({frozenset(names) for names in together.values()}, key=sorted)
 
 
-def _arcs_of(network: Network, box: str) -> Iterator[Iterable[object]]:
-    return (arcs for arcs in network.arcs.values() if arcs[0].port.box.name == box)
+def _readers(network: Network, box: Box) -> int:
+    return sum(len(network.consumers(Port(box, index))) for index in range(len(box.ports)))
 
 
 def _improved(draft: Draft, members: frozenset[str], known: Statistics, *, deeply: bool) -> tuple[Draft, list[Step]]:
@@ -152,7 +158,7 @@ def _improved(draft: Draft, members: frozenset[str], known: Statistics, *, deepl
         for node in _members(draft, members):
             if not is_where(node.box):
                 continue
-            for name in REWRITES:
+            for name in _MOVES:
                 step, after = Step(name, node.name), draft.copied()
                 if (name == _WITHOUT_GAIN and not deeply) or not take(after, step):
                     continue
@@ -185,6 +191,20 @@ def _known(node: Node, draft: Draft, known: Statistics) -> BoxCost:
 def _members(draft: Draft, members: frozenset[str]) -> list[Node]:
     boxes = [n for n in draft.in_order() if not isinstance(n.box, Source | Output)]
     return [n for n in boxes if _origin(draft, n.name) in members]
+
+
+def without_combining(arrangement: Arrangement) -> Arrangement:
+    """The steps that put filters into an order; which of them stand side by side then, and are combined, follows."""
+    return tuple(step for step in arrangement if step.rewrite != combine_filters.__name__)
+
+
+def _combining(draft: Draft) -> list[Step]:
+    """The steps that combine all filters which stand side by side."""
+    found, after = list[Step](), draft.copied()
+    for name in [node.name for node in reversed(draft.in_order())]:
+        if take(after, step := Step(combine_filters.__name__, name)):
+            found.append(step)
+    return found
 
 
 def _owners(network: Network, arrangement: Arrangement) -> list[str]:

@@ -11,8 +11,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from penstock.algebra.box import Stateful
+from penstock.algebra.box import Box, Stateful
 from penstock.algebra.network import Network
+from penstock.boxes.filter.combined import CombinedFilter
 
 INTAKE = 0
 
@@ -62,6 +63,10 @@ class Plan:
     def account(self, box: str) -> str:
         """The box of the user's network that the work of a box is told of: itself, if it is one."""
         return self.accounts.get(box, box)
+
+    def stands_for(self, box: Box) -> tuple[str, ...]:
+        """The boxes of the user's network that a box does the work of."""
+        return tuple(name for name, _ in box.parts) if isinstance(box, CombinedFilter) else (self.account(box.name),)
 
     def stateful(self, stage: int) -> tuple[Stateful, ...]:
         """The boxes that keep their state at a stage, in topological order."""

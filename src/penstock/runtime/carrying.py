@@ -44,7 +44,7 @@ def carried(record: Record, job: Job) -> Record:
 
 
 def _staying(job: Job, role: str, parts: Iterable[Box]) -> set[str]:
-    names = [part.name if role == "output" else job.plan.account(part.name) for part in parts]
+    names = [n for part in parts for n in ((part.name,) if role == "output" else job.plan.stands_for(part))]
     return {name for name in names if not job.is_new(role, name)}
 
 

@@ -20,7 +20,7 @@ from typing import Any, Final
 from penstock.algebra.network import Network
 from penstock.errors import InternalError, PenstockError, WorldError
 from penstock.plan.compile import compile_network
-from penstock.plan.optimize import Proposal, disturbed, propose
+from penstock.plan.optimize import Proposal, disturbed, propose, without_combining
 from penstock.plan.plan import Arrangement, Plan
 from penstock.plan.prune_boxes import prune_boxes
 from penstock.plan.rewrites.rewrites import drafted
@@ -124,7 +124,7 @@ class Optimizer:
         if before.version != record.version:
             self._settled = 0
         plan = self._shelf.at(record.version).plan
-        off = disturbed(drafted(declared_of(plan), plan.arrangement)) if plan.arrangement else ()
+        off = disturbed(drafted(declared_of(plan), without_combining(plan.arrangement))) if plan.arrangement else ()
         self._known = replace(self._known, statistics=known.after(before, record, off))
         return before.version == record.version and sum(taken_since(before, record).values()) >= self._least
 
@@ -138,7 +138,7 @@ class Optimizer:
         if found is not None and self._refused.get(found.arrangement, -1) < record.batch:
             self._change(job, record, found)
 
-    def _change(self, job: Job, record: Record, found: Proposal) -> None:
+    def _change(self, job: Job, record: Record, found: Proposal, *, back: bool = False) -> None:
         now, declared = job.plan.arrangement, job.plan.declared
         if declared is None:
             raise InternalError("a plan has forgotten what network it is of")
@@ -149,7 +149,7 @@ class Optimizer:
                 return
             self._before = now, found.arrangement
             change = Change(record.batch, arranged.version, found.before, found.boxes, found.saving)
-            change = replace(change, cost_before=self._known.statistics.spent)
+            change = replace(change, cost_before=self._known.statistics.spent, taken_back=back)
             self._known = replace(self._known, changes=(*self._known.changes, change)[-KEPT_CHANGES:])
             self._settled = 0
             self._save()
@@ -167,11 +167,7 @@ class Optimizer:
             return
         if last.cost_after > WORSE * last.cost_before:
             self._refused[now] = record.batch + FORGIVEN
-            job = self._shelf.newest
-            self._change(job, record, Proposal(was, last.before, last.after, 0.0))
-            if self._before is not None:
-                *earlier, back = self._known.changes
-                self._known = replace(self._known, changes=(*earlier, replace(back, taken_back=True)))
+            self._change(self._shelf.newest, record, Proposal(was, last.before, last.after, 0.0), back=True)
 
     def _save(self) -> None:
         # The statistics are of use to nobody else: a disk that fails now is told by the next batch.

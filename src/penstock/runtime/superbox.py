@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import cast
 
 import numpy as np
 import pyarrow as pa
@@ -20,9 +21,10 @@ from penstock.algebra.hidden import ARRIVED, SEQ
 from penstock.algebra.joint_punctuation import Way
 from penstock.algebra.marks import Marks, all_ended
 from penstock.algebra.ticks import to_ticks
+from penstock.boxes.filter.combined import CombinedFilter
 from penstock.boxes.table_join.box import TableJoin
 from penstock.errors import InternalError, PenstockError, QueryError
-from penstock.operators.protocol import Entry, Operator, Slots
+from penstock.operators.protocol import Entry, Operator, PartedOperator, Slots
 from penstock.plan.plan import Plan
 from penstock.progress.propagation import advance
 from penstock.runtime.control import Control
@@ -164,6 +166,9 @@ class Superbox:
         if isinstance(box, Output):
             self.leaving.setdefault(box.name, []).append(tuples)
             return
+        if isinstance(box, CombinedFilter):
+            self._enter_combined(box, tuples)
+            return
         with _Doing(self, box):
             self.work[self._plan.account(box.name)] += BoxWork(tuples_in=tuples.num_rows, calls=1)
             if isinstance(box, Stateful):
@@ -178,6 +183,16 @@ class Superbox:
                 tuples_out=sum(t.num_rows for port, t in results if box.delivers(port)),
                 refused=sum(t.num_rows for port, t in results if port == box.errors_port()),
             )
+        for index, departing in results:
+            self.push(Port(box, index), departing)
+
+    def _enter_combined(self, box: CombinedFilter, tuples: pa.Table) -> None:
+        """Several boxes of the user's in one: its work is told of each of them."""
+        operator = cast(PartedOperator, self._operator(box))
+        results = list(operator.process(0, tuples))
+        for part in operator.parts_done():
+            done = BoxWork(tuples_in=part.taken, tuples_out=part.left, seconds=part.seconds, calls=1)
+            self.work[part.name] = self.work.get(part.name, BoxWork()) + done
         for index, departing in results:
             self.push(Port(box, index), departing)
 

@@ -171,14 +171,14 @@ def _name(key: str) -> str:
 
 
 def _parts(plan: Plan) -> dict[str, Part]:
-    return {_known_as(plan, box): _part(plan, box) for box in plan.network.boxes}
+    return {key: _part(plan, box) for box in plan.network.boxes for key in _keys(plan, box)}
 
 
-def _known_as(plan: Plan, box: Box) -> str:
-    """Boxes that stand in for one of the user's are known by its name."""
-    return (
-        f"{BOX} {plan.accounts[box.name]}" if not isinstance(box, Output) and box.name in plan.accounts else key_of(box)
-    )
+def _keys(plan: Plan, box: Box) -> list[str]:
+    """Boxes that stand in for some of the user's are known by their names."""
+    if isinstance(box, Output | Source):
+        return [key_of(box)]
+    return [f"{BOX} {name}" for name in plan.stands_for(box)]
 
 
 def key_of(box: Box) -> str:

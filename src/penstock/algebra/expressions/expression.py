@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final
 
 import pyarrow as pa
@@ -202,12 +203,17 @@ def renamed(expression: Expression, names: Mapping[str, str]) -> Expression:
     >>> renamed(bind("a > 1", pa.schema({"a": pa.int64()})), {"a": "b"}).sql
     '"b" > 1'
     """
-    if all(names[column] == column for column in expression.columns):
-        return expression
+    pairs = tuple((column, names[column]) for column in expression.columns)
+    return expression if all(old == new for old, new in pairs) else _renamed(expression, pairs)
+
+
+@lru_cache(maxsize=256)
+def _renamed(expression: Expression, names: tuple[tuple[str, str], ...]) -> Expression:
+    known = dict(names)
 
     def replaced(node: exp.Expr) -> exp.Expr:
-        known = isinstance(node, exp.Column) and node.name in names
-        return exp.column(exp.to_identifier(names[node.name], quoted=True)) if known else node
+        column = isinstance(node, exp.Column) and node.name in known
+        return exp.column(exp.to_identifier(known[node.name], quoted=True)) if column else node
 
     tree = sqlglot.parse_one(expression.sql, dialect=DIALECT).transform(replaced)
     return Expression(sql_of(tree).replace('"', ""), sql_of(tree), expression.type, columns_of(tree))

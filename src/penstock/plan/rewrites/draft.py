@@ -137,10 +137,10 @@ class Draft:
         """Whose work boxes with names of their own do, by name."""
         return {n.name: n.account for n in self.nodes if n.account != n.name and not isinstance(n.box, Output)}
 
-    def shape(self) -> tuple[tuple[str, str, tuple[str, ...]], ...]:
-        """What tells it from others: every box, and what it reads."""
-        return tuple(
-            sorted((n.name, n.box.kind, tuple(f"{e.node.name}.{e.port}" for e in n.inputs)) for n in self.nodes)
+    def shape(self) -> list[tuple[str, str, tuple[str, ...]]]:
+        """What tells it from others: every box, how it is told of, and what it reads."""
+        return sorted(
+            (n.name, n.box.describe(), tuple(f"{e.node.name}.{e.port}" for e in n.inputs)) for n in self.nodes
         )
 
 

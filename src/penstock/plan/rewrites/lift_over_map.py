@@ -28,7 +28,7 @@ def lift_over_map(draft: Draft, name: str) -> bool:
         return False
     if not (never_fails(earlier.box) and never_fails(later.box)):
         return False
-    moved = filter_before(earlier.box, later.box)
+    moved = filter_before(earlier.box, later.box) if isinstance(later.box, Filter) else None
     if moved is None:
         return False
     later.box = moved

@@ -8,6 +8,7 @@ from typing import Final
 from penstock.algebra.network import Network
 from penstock.errors import QueryError
 from penstock.plan.plan import Arrangement, Step
+from penstock.plan.rewrites.combine_filters import combine_filters
 from penstock.plan.rewrites.draft import Draft, Rewrite
 from penstock.plan.rewrites.filter_in_advance import filter_in_advance
 from penstock.plan.rewrites.lift_over_map import lift_over_map
@@ -15,7 +16,8 @@ from penstock.plan.rewrites.lift_over_union import lift_over_union
 from penstock.plan.rewrites.swap_filters import swap_filters
 
 REWRITES: Final[Mapping[str, Rewrite]] = {
-    rewrite.__name__: rewrite for rewrite in (swap_filters, lift_over_map, lift_over_union, filter_in_advance)
+    rewrite.__name__: rewrite
+    for rewrite in (swap_filters, lift_over_map, lift_over_union, filter_in_advance, combine_filters)
 }
 
 
