@@ -15,10 +15,12 @@ from penstock.runtime.asking import ask
 from penstock.runtime.board import Board, Record
 from penstock.runtime.job import Job
 from penstock.runtime.limits import Most, judge
+from penstock.runtime.live_plan import explain_live
 from penstock.runtime.local import run_locally
 from penstock.runtime.opening import architecture_of, look_at, open_job, versions_of
 from penstock.runtime.result import Result
 from penstock.runtime.settings import AUTO, OFF, POWER, PROCESS, TRAIN_BYTES, Settings
+from penstock.runtime.shelf import Shelf
 from penstock.runtime.stepping.stepper import Stepper
 from penstock.runtime.versions import Version
 from penstock.spark.carrier import dumps
@@ -152,9 +154,17 @@ class Network(Builder):
         folder = Folder(checkpoint)
         return versions_of(compile_network(self.network, architecture_of(folder)), folder).all()
 
-    def explain(self, *, architecture: str = OUT_OF_ORDER) -> str:
-        """The plan: boxes, stages, the two halves of each Aggregate, and the progress of every arc."""
-        return explain(compile_network(self.network, architecture))
+    def explain(self, *, architecture: str = OUT_OF_ORDER, live: str | None = None) -> str:
+        """The plan: boxes, stages, the two halves of each Aggregate, and the progress of every arc.
+
+        With `live`, the checkpoint of a run: the plan as the run has it now, what boxes cost and let through there,
+        what the optimizer has changed, when, and what that has saved.
+        """
+        if live is None:
+            return explain(compile_network(self.network, architecture))
+        folder = Folder(live)
+        job = look_at(compile_network(self.network, architecture_of(folder)), folder)
+        return explain_live(job, Shelf.of(job).versions.at(job.version))
 
     def stepper(self, *, relaxed: bool = True, architecture: str = OUT_OF_ORDER) -> Stepper:
         """Step through the network in this process, one element and one box at a time; inputs are fed by hand.

@@ -96,7 +96,7 @@ def networks(draw: Any) -> pk.Network:
     return net
 
 
-@settings(max_examples=60, suppress_health_check=QUIET)
+@settings(max_examples=30, suppress_health_check=QUIET)
 @given(net=networks(), data=st.data(), buckets=st.integers(1, 3), way=st.sampled_from(["express", "exchange"]))
 def test_a_network_arranged_in_any_way_at_any_batch_gives_the_same(
     net: pk.Network, data: Any, buckets: int, way: str
@@ -122,7 +122,7 @@ def _tried(run: Callable[[], Outcome]) -> Outcome | str:
         return f"{type(error).__name__}: {error.what}"
 
 
-@settings(max_examples=40, suppress_health_check=QUIET)
+@settings(max_examples=20, suppress_health_check=QUIET)
 @given(case=cases(trains=st.sampled_from([3, 9])), data=st.data())
 def test_arranged_networks_agree_with_duckdb(case: Case, data: Any) -> None:
     net = build(case)

@@ -27,7 +27,7 @@ from penstock.cli.versions import change_run, show_versions
 from penstock.errors import PenstockError, QueryError
 from penstock.plan.plan import ARCHITECTURES, OUT_OF_ORDER
 from penstock.runtime.limits import Limit
-from penstock.runtime.settings import AUTO, POWER, Settings
+from penstock.runtime.settings import AUTO, OFF, POWER, Settings
 from penstock.storage.folder import Folder
 from penstock.storage.lease import refuse_if_held
 
@@ -70,6 +70,9 @@ def run(
     way: Annotated[
         str, typer.Option(help="How batches get through the stages: auto (by their size), express or exchange.")
     ] = AUTO,
+    optimize: Annotated[
+        str, typer.Option(help="Whether boxes are put in another order while the network runs: off or on.")
+    ] = OFF,
     max_refused: Annotated[str | None, typer.Option(help=f"The most refused records of an input that {MOST}")] = None,
     max_late: Annotated[str | None, typer.Option(help=f"The most late tuples of an input that {MOST}")] = None,
     discard: Annotated[
@@ -83,7 +86,7 @@ def run(
         for name, given in (("--max-refused", max_refused), ("--max-late", max_late)):
             if given is not None:
                 Limit.of(name, given)
-        Settings(durability=durability, way=way)
+        Settings(durability=durability, way=way, optimize=optimize)
         if checkpoint is not None:
             refuse_if_held(Folder(checkpoint))
         start_spark(master)
@@ -93,6 +96,7 @@ def run(
             architecture=architecture,
             durability=durability,
             way=way,
+            optimize=optimize,
             max_refused=max_refused,
             max_late=max_late,
             discard=discard or (),
@@ -116,10 +120,14 @@ def explain(
     application: Annotated[Path, typer.Argument(help="A Python file that defines a network.")],
     network: Annotated[str | None, typer.Option(help="Which variable, if the file defines several networks.")] = None,
     architecture: Annotated[str, typer.Option(help=ARCHITECTURE)] = OUT_OF_ORDER,
+    live: Annotated[
+        str | None,
+        typer.Option(metavar="CHECKPOINT", help="Of a run: its plan now, what boxes cost, what the optimizer did."),
+    ] = None,
 ) -> None:
     """Show the plan of an application's network: boxes, stages, progress of every arc."""
     with reported():
-        typer.echo(load(application, network).explain(architecture=architecture))
+        typer.echo(load(application, network).explain(architecture=architecture, live=live))
 
 
 @app.command()

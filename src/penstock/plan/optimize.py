@@ -25,6 +25,8 @@ LEAST_SAVING: Final = 0.1
 LEAST_SHARE: Final = 0.02
 """And so much of what all boxes cost: a subnetwork that hardly counts is left alone."""
 _TINY: Final = 1e-9
+_SMALLEST: Final = 1e-3
+"""No filter is trusted to drop everything: behind such a one, nothing would be worth a step."""
 _MOVES: Final = tuple(name for name in REWRITES if name != combine_filters.__name__)
 _WITHOUT_GAIN: Final = "lift_over_union"
 """A rewrite that is worth something only with others that it makes possible."""
@@ -104,18 +106,19 @@ def costs(draft: Draft, known: Statistics) -> dict[str, float]:
         coming = [rates[id(end.node)] for end in node.inputs]
         tuples, whole = sum(rate.tuples for rate in coming), sum(rate.whole for rate in coming)
         cost = _known(node, draft, known)
+        selectivity = max(cost.selectivity, _SMALLEST)
         found[node.name] = tuples * cost.seconds + (known.call if tuples else 0.0)
-        leaving = whole * cost.selectivity
+        leaving = whole * selectivity
         if isinstance(node.box, Stateful):
             # Of pairs as many are missing as of the tuples on either side.
             rates[id(node)] = _Rate(leaving * math.prod(rate.share for rate in coming), leaving)
         elif node.copy_of:
-            rates[id(node)] = _Rate(tuples * cost.selectivity, whole)
+            rates[id(node)] = _Rate(tuples * selectivity, whole)
         elif node.name in copied:
             # What was dropped in advance is not there to be dropped once more.
             rates[id(node)] = _Rate(tuples, leaving)
         else:
-            rates[id(node)] = _Rate(tuples * cost.selectivity, leaving)
+            rates[id(node)] = _Rate(tuples * selectivity, leaving)
     return found
 
 

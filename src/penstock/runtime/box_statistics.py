@@ -1,14 +1,16 @@
 """What boxes cost and let through, smoothed over batches: from the board's records, and from nothing else.
 
 A batch counts for a half, the one before it for a quarter, and so on. So a change of the data shows within a few
-batches. A call of a box costs something, however few tuples it is given. What that is, calls with few tuples tell; and
-of what a tuple costs, calls with few tuples say less than those with many.
+batches. A call of a box costs something, however few tuples it is given, and nobody can tell that from the cost of the
+tuples. It is taken to be what a fixed number of tuples cost. Where that matters, because a box gets few tuples now,
+what was measured on many still counts.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
+from statistics import median
 from typing import Any, Final
 
 from penstock.plan.optimize import BoxCost, Statistics
@@ -19,10 +21,10 @@ NEWEST: Final = 0.5
 """How much the newest batch counts for."""
 SURE_TUPLES: Final = 1_000
 """From so many tuples on a batch says what it can of the selectivity of a box."""
-DEAR_TUPLES: Final = 10_000
-"""A call with so many tuples is taken to cost at least as much for them as for itself."""
-LEAST_SHARE: Final = 0.05
-"""What is left for the tuples of a box where all its time seems to go into the calls."""
+CALL_TUPLES: Final = 10_000
+"""A call is taken to cost by itself as much as so many tuples of the box."""
+FEW: Final = 0.25
+"""Calls with less than this share of the tuples that its cost was measured on say nothing new of a box."""
 FORGETTING: Final = 0.98
 """How calls with many tuples, on which the cost of a box was measured, lose weight from batch to batch."""
 NOTABLE: Final = 0.1
@@ -76,12 +78,12 @@ class BoxStatistics:
         tuples = sum(taken.values())
         call, calls, spent = self.call, self.calls, None if record.version != before.version else self.spent
         if done and not fresh:
-            call = _towards(call or None, min(_call(work) for work in done.values()), NEWEST)
+            call = _towards(call or None, median(_cost(work) * CALL_TUPLES for work in done.values()), NEWEST)
             calls = _towards(calls or None, max(work.calls for work in done.values()), NEWEST)
             spent = _towards(spent, sum(work.seconds for work in done.values()) / tuples, NEWEST) if tuples else spent
         boxes = dict(self.boxes)
         for name, work in done.items():
-            boxes[name] = _measured(boxes.get(name), work, call, fresh=fresh, own=name not in disturbed)
+            boxes[name] = _measured(boxes.get(name), work, fresh=fresh, own=name not in disturbed)
         inputs = {name: _towards(self.inputs.get(name), float(n), NEWEST) for name, n in taken.items()}
         return BoxStatistics(record.batch, boxes, {**self.inputs, **inputs}, call, calls, spent)
 
@@ -126,13 +128,13 @@ def taken_since(before: Record, record: Record) -> dict[str, int]:
     return {name: count.taken - before.inputs.get(name, InputCount()).taken for name, count in record.inputs.items()}
 
 
-def _measured(known: Measured | None, work: BoxWork, call: float, *, fresh: bool, own: bool) -> Measured:
-    tuples, at_once = work.tuples_in, work.tuples_in / work.calls
-    cost = max(work.seconds - call * work.calls, LEAST_SHARE * work.seconds) / tuples
+def _measured(known: Measured | None, work: BoxWork, *, fresh: bool, own: bool) -> Measured:
+    tuples, at_once, cost = work.tuples_in, work.tuples_in / work.calls, _cost(work)
     let_through = work.tuples_out / tuples
     if known is None:
         return Measured(cost, let_through, tuples, at_once if not fresh else 1.0)
-    weight = 0.0 if fresh else min(1.0, NEWEST * at_once / known.at_once)
+    share = 0.0 if fresh else at_once / known.at_once
+    weight = min(1.0, NEWEST * share) if share >= FEW else 0.0
     enough = min(1.0, tuples / SURE_TUPLES) if own else 0.0
     return Measured(
         _towards(known.seconds, cost, weight),
@@ -142,9 +144,9 @@ def _measured(known: Measured | None, work: BoxWork, call: float, *, fresh: bool
     )
 
 
-def _call(work: BoxWork) -> float:
-    """The most that a call of a box may cost by itself."""
-    return work.seconds / work.calls / (1 + work.tuples_in / work.calls / DEAR_TUPLES)
+def _cost(work: BoxWork) -> float:
+    """What a tuple costs."""
+    return work.seconds / (work.tuples_in + work.calls * CALL_TUPLES)
 
 
 def _since(before: BoxWork, after: BoxWork) -> BoxWork:

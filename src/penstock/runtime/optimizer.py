@@ -106,8 +106,8 @@ class Optimizer:
         if not self._learn(record):
             return
         job = self._shelf.newest
-        if job.version != record.version:
-            return  # a change is on its way
+        if job.version != record.version or record.ended:
+            return  # a change is on its way, or nothing will come any more
         self._settled += 1
         if self._settled >= SETTLED:
             self._account(record)
@@ -159,6 +159,8 @@ class Optimizer:
         if self._before is None:
             return
         (was, now), self._before = self._before, None
+        if self._shelf.newest.plan.arrangement != now:
+            return  # somebody has changed the network since
         *earlier, last = self._known.changes
         last = replace(last, cost_after=self._known.statistics.spent)
         self._known = replace(self._known, changes=(*earlier, last))

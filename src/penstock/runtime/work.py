@@ -18,6 +18,7 @@ class BoxWork:
     tuples_in: int = 0
     tuples_out: int = 0
     seconds: float = 0.0
+    """On a core: time in which it waited for one is not counted."""
     released: int = 0
     """For a stateful box: tuples that it has let go of for good."""
     held_rows: int = 0

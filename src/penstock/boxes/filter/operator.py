@@ -42,13 +42,13 @@ class CombinedFilterOp:
 
     def process(self, slot: int, tuples: pa.Table) -> Departures:
         alive = np.ones(tuples.num_rows, np.bool_)
-        left, began = tuples.num_rows, time.perf_counter()
+        left, began = tuples.num_rows, time.thread_time()
         for name, predicate in self._parts:
             if not left:
                 break
             before, seen = left, tuples.select(list(predicate.columns)) if predicate.columns else tuples
             alive[alive] = truths(predicate, seen if before == len(alive) else seen.filter(pa.array(alive)))
-            left, now = int(np.count_nonzero(alive)), time.perf_counter()
+            left, now = int(np.count_nonzero(alive)), time.thread_time()
             self._work.append(PartWork(name, before, left, now - began))
             began = now
         if left:
@@ -57,7 +57,7 @@ class CombinedFilterOp:
         if self._work:
             # Who is last pays for the gather.
             last = self._work.pop()
-            self._work.append(PartWork(last.name, last.taken, last.left, last.seconds + time.perf_counter() - began))
+            self._work.append(PartWork(last.name, last.taken, last.left, last.seconds + time.thread_time() - began))
 
     def parts_done(self) -> list[PartWork]:
         """What its parts have done since this was asked last."""
