@@ -14,6 +14,7 @@ from penstock_bench.floor import FLOOR
 from penstock_bench.heartbeats import HEARTBEATS
 from penstock_bench.late import LATE
 from penstock_bench.lull import LULL
+from penstock_bench.optimizer import OPTIMIZER
 from penstock_bench.q4 import Q4
 from penstock_bench.q7 import Q7
 from penstock_bench.q9 import Q9
@@ -33,6 +34,7 @@ BENCHMARKS: Final[tuple[Benchmark, ...]] = (
     LULL,
     LATE,
     BANDJOIN,
+    OPTIMIZER,
 )
 
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from penstock.errors import QueryError, WorldError
 from penstock_bench.contract import Benchmark
 from penstock_bench.plots_bars import floor, smoothing, throughput, turns
-from penstock_bench.plots_lines import band_join, enabling, held
+from penstock_bench.plots_lines import arranged, band_join, enabling, held
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -63,6 +63,7 @@ PLOTS: Final[Mapping[str, Plot]] = {
     "lull": Plot(held, "held"),
     "late": Plot(held, "held"),
     "bandjoin": Plot(band_join, "held"),
+    "optimizer": Plot(arranged, "optimizer"),
 }
 """By the name of the benchmark."""
 
