@@ -38,6 +38,7 @@ STEADY: Final = 6
 WINDOW_US: Final = 60_000_000
 WINDOWS: Final = 16
 WARM_UP_ROWS: Final = 40_000
+WARM_UP_BATCHES: Final = 4
 AT_MOST: Final = 10
 """Batches that finding an order may take."""
 TEXTS: Final = 4_096
@@ -63,7 +64,7 @@ class Optimizer:
 
     name = "optimizer"
     summary = "six filters and maps in the worst order, data that changes: the optimizer against an order by hand"
-    size = Size(rows=16_000_000, groups=16)
+    size = Size(rows=8_000_000, groups=16)
     rounds = 1
     peers: Sequence[Peer] = (
         Peer(OURS, "penstock_bench.our_optimizer:Optimized", "the worst order, optimize='on'"),
@@ -74,15 +75,15 @@ class Optimizer:
 
     def prepare(self, size: Size, data: Path, written: Callable[[int], None]) -> None:
         write(size, data / "requests", written)
-        write(Size(WARM_UP_ROWS, size.groups), data / "warm-up", lambda rows: None)
+        write(Size(WARM_UP_ROWS, size.groups), data / "warm-up", lambda rows: None, batches=WARM_UP_BATCHES)
         throughput.expect(EXPECTED_SQL.format(files=files(data / "requests")), data / "expected.parquet")
 
     def work(self, job: Job, clock: Clock) -> Mapping[str, Any]:
         engine = named(self.peers, job.peer).load()
         clock.stage("warm-up")
-        engine.run(job.data / "warm-up", job.scratch / "warm-up", WARM_UP_ROWS)
+        engine.run(job.data / "warm-up", job.scratch / "warm-up", WARM_UP_ROWS // WARM_UP_BATCHES)
         clock.start()
-        batches = engine.run(job.data / "requests", job.scratch / "out", job.size.rows)
+        batches = engine.run(job.data / "requests", job.scratch / "out", max(1, job.size.rows // BATCHES))
         clock.stop()
         return {"batches": batches}
 
@@ -117,13 +118,13 @@ class Optimizer:
 OPTIMIZER: Final = Optimizer()
 
 
-def write(size: Size, folder: Path, written: Callable[[int], None]) -> None:
+def write(size: Size, folder: Path, written: Callable[[int], None], batches: int = BATCHES) -> None:
     """A file of requests for every batch."""
     folder.mkdir(parents=True, exist_ok=True)
-    random, rows = np.random.default_rng(12), max(1, size.rows // BATCHES)
-    step = WINDOW_US * WINDOWS // (rows * BATCHES)
-    for batch in range(BATCHES):
-        bots, api = SHARES[batch // HALF]
+    random, rows = np.random.default_rng(12), max(1, size.rows // batches)
+    step = WINDOW_US * WINDOWS // (rows * batches)
+    for batch in range(batches):
+        bots, api = SHARES[2 * batch // batches]
         numbers = np.arange(batch * rows, (batch + 1) * rows)
         table = pa.table(
             {

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import penstock as pk
 from penstock.runtime.board import Record
-from penstock_bench.optimizer import BATCHES, HALF
+from penstock_bench.optimizer import HALF
 from penstock_bench.throughput import CORES
 
 PASSED_ON: Final = {name: name for name in ("ts", "region", "status", "agent", "path")}
@@ -51,11 +51,11 @@ class AsWritten:
     optimize = "off"
 
     def run(self, data: Path, out: Path, rows: int) -> list[dict[str, Any]]:
-        """What every batch took: seconds, seconds on cores in the boxes, the version of the network."""
+        """Run batches of so many rows. What each took: seconds, seconds on cores in the boxes, the network's version."""
         self._data, self._out = data, out
         self._batches: list[dict[str, Any]] = []
         self._last, self._cpu = time.perf_counter(), 0.0
-        self._rows, self._started = max(1, rows // BATCHES), threading.Event()
+        self._rows, self._started = rows, threading.Event()
         self._run = network(self.order, data, out).start(
             master=f"local[{CORES}]", train_rows=self._rows, optimize=self.optimize, on_batch=self._after
         )

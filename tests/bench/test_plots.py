@@ -49,6 +49,9 @@ def detail(name: str, at: int) -> Mapping[str, Any]:
         half = {"rates": {"2": 1e6 * (at + 1), "16": 3e6}, "unlimited": 4e6, "pause_ms": 1.0}
         tables = {size: {"entries": 5, "low": half, "stage": half, "burst": 1, "delay": 1.0} for size in ("1/2", "1")}
         return {"groups": 1024, "train": 10, "tables": tables}
+    if name == "optimizer":
+        batch = {"rows": 1_000, "cpu": 0.5, "version": 1}
+        return {"batches": [batch | {"seconds": 1.0 + at + number} for number in range(32)]}
     if name == "floor":
         return {"batch_ms": 100, "latency_ms": 120, "parts": {"addBatch": 80, "walCommit": 20}}
     return {}
@@ -80,6 +83,7 @@ def drawn(name: str, found: Mapping[str, Any] | None = None) -> Figure:
         ),
         ("lull", ["merge: tuples held", "join: MB held", "interval in s"]),
         ("late", ["tuples held", "delay in s"]),
+        ("optimizer", ["M rows/s", "us/row in the boxes", "as-written", "by-hand", "the data changes"]),
         ("bandjoin", ["(a) MB held", "(b) latency in ms", "(c) seconds of work", "band in s"]),
     ],
 )

@@ -49,7 +49,8 @@ def told(version: Version) -> str:
         ("changed", [key for key in version.changed if key not in version.discarded]),
         ("changed and begun anew", version.discarded),
     )
-    words = [f"{what}: {', '.join(keys)}" for what, keys in parts if keys]
+    words = ["arranged by the optimizer"] if version.arrangement else []
+    words += [f"{what}: {', '.join(keys)}" for what, keys in parts if keys]
     return "; ".join(words) or ("the first" if version.number == 1 else "the order of its boxes")
 
 

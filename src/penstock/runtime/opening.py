@@ -121,7 +121,7 @@ def _as_arranged(plan: Plan, version: Version) -> Plan:
         return plan
     try:
         arranged = compile_network(plan.declared, plan.architecture, version.steps)
-    except QueryError:
+    except (QueryError, KeyError, TypeError):
         return plan
     return arranged if fingerprint(arranged) == version.fingerprint else plan
 

@@ -123,10 +123,18 @@ class Optimizer:
             return False
         if before.version != record.version:
             self._settled = 0
-        plan = self._shelf.at(record.version).plan
-        off = disturbed(drafted(declared_of(plan), without_combining(plan.arrangement))) if plan.arrangement else ()
+        off = self._disturbed(record.version)
         self._known = replace(self._known, statistics=known.after(before, record, off))
         return before.version == record.version and sum(taken_since(before, record).values()) >= self._least
+
+    def _disturbed(self, version: int) -> frozenset[str]:
+        """The boxes whose selectivity is not their own in a version, as far as it is still known."""
+        try:
+            plan = self._shelf.at(version).plan
+        except WorldError:
+            return frozenset()
+        steps = without_combining(plan.arrangement)
+        return disturbed(drafted(declared_of(plan), steps)) if steps else frozenset()
 
     def _improve(self, job: Job, record: Record) -> None:
         statistics = self._known.statistics
