@@ -51,7 +51,7 @@ class AsWritten:
     optimize = "off"
 
     def run(self, data: Path, out: Path, rows: int) -> list[dict[str, Any]]:
-        """Run batches of so many rows. What each took: seconds, seconds on cores in the boxes, the network's version."""
+        """Run batches of so many rows. What each took: seconds, seconds of the boxes on cores, and its version."""
         self._data, self._out = data, out
         self._batches: list[dict[str, Any]] = []
         self._last, self._cpu = time.perf_counter(), 0.0
