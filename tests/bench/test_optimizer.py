@@ -18,7 +18,7 @@ def test_the_data_changes_in_the_middle(tmp_path: Path) -> None:
     for half, (bots, api) in enumerate(((0.95, 0.05), (0.05, 0.95))):
         files = [str(tmp_path / f"{batch:04d}.parquet") for batch in range(half * HALF, (half + 1) * HALF)]
         shares = ", ".join(f"avg(CAST({WHERE[name]} AS INTEGER))" for name in ("bots", "api", "words", "few"))
-        found = duckdb.sql(f"SELECT {shares} FROM read_parquet({files})").fetchone()
+        found = duckdb.sql(f"SELECT {shares} FROM read_parquet({files})").fetchall()[0]
         assert found == pytest.approx((bots, api, 1.0, 0.9), abs=0.04)
 
 

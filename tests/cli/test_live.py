@@ -37,7 +37,7 @@ def test_it_shows_costs_and_changes(application: Path, tmp_path: Path) -> None:
     assert "filter dear <- in: k = 3, then md5(s) > '1'" in shown
     assert "box    us/tuple  selectivity  tuples/batch  (1 - s) / c" in shown
     assert "expected to save" in shown
-    assert "arranged by the optimizer; changed: box dear, box cheap" in told(
+    assert "arranged by the optimizer; changed: box cheap, box dear" in told(
         "versions", str(application), "--checkpoint", checkpoint
     ).replace("\n", " ")
 
