@@ -10,7 +10,7 @@ one on a number, cheap; and three with regular expressions. In the first half of
 
 Every batch is one file. What is told of each half is the *steady* rate, that of the median of its last batches; what a
 row costs in the boxes there, in time on a core, so that waiting for one does not count; and how many batches of the
-half had run when the last change of order took effect in it (*found*). Right is what DuckDB answers over the same files.
+half had run when the last change of order took effect in it (*found*). Right is what DuckDB answers over these files.
 """
 
 from __future__ import annotations
