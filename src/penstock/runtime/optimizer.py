@@ -87,12 +87,15 @@ class Known:
 class Optimizer:
     """Follows the batches of a run."""
 
-    def __init__(self, shelf: Shelf, checkpoint: Folder, arrange: Arrange, least_tuples: int = LEAST_TUPLES) -> None:
-        self._shelf, self._arrange, self._least = shelf, arrange, least_tuples
+    def __init__(self, shelf: Shelf, checkpoint: Folder, arrange: Arrange) -> None:
+        self._shelf, self._arrange = shelf, arrange
         self._folder = replace(checkpoint.child(_FOLDER), lasting=False)  # what a power cut takes is measured again
         self._known = known_of(checkpoint)
+        self._saved = self._known.statistics.batch
         self._last: Record | None = None
         self._settled = 0
+        self._off: dict[int, frozenset[str]] = {}
+        """By version: the boxes whose selectivity is not their own."""
         self._looked: BoxStatistics | None = None
         self._refused: dict[Arrangement, int] = {}
         """Until which batch an arrangement is not tried again."""
@@ -111,8 +114,9 @@ class Optimizer:
         self._settled += 1
         if self._settled >= SETTLED:
             self._account(record)
+        if self._settled >= SETTLED:
             self._improve(job, record)
-        if record.batch % SAVE_EVERY == 0:
+        if record.batch - self._saved >= SAVE_EVERY:
             self._save()
 
     def _learn(self, record: Record) -> bool:
@@ -123,9 +127,10 @@ class Optimizer:
             return False
         if before.version != record.version:
             self._settled = 0
-        off = self._disturbed(record.version)
-        self._known = replace(self._known, statistics=known.after(before, record, off))
-        return before.version == record.version and sum(taken_since(before, record).values()) >= self._least
+        if record.version not in self._off:
+            self._off = {record.version: self._disturbed(record.version)}
+        self._known = replace(self._known, statistics=known.after(before, record, self._off[record.version]))
+        return before.version == record.version and sum(taken_since(before, record).values()) >= LEAST_TUPLES
 
     def _disturbed(self, version: int) -> frozenset[str]:
         """The boxes whose selectivity is not their own in a version, as far as it is still known."""
@@ -172,6 +177,7 @@ class Optimizer:
         *earlier, last = self._known.changes
         last = replace(last, cost_after=self._known.statistics.spent)
         self._known = replace(self._known, changes=(*earlier, last))
+        self._save()
         del self._refused[now]
         if last.taken_back or last.cost_before is None or last.cost_after is None:
             return
@@ -184,6 +190,7 @@ class Optimizer:
         with contextlib.suppress(WorldError):
             self._folder.make()
             write_sealed(self._folder, _FILE, self._known.to_json())
+            self._saved = self._known.statistics.batch
 
 
 def optimizer_of(job: Job, arrange: Arrange) -> Optimizer | None:
