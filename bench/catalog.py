@@ -15,6 +15,7 @@ from penstock_bench.floor import FLOOR
 from penstock_bench.heartbeats import HEARTBEATS
 from penstock_bench.late import LATE
 from penstock_bench.lull import LULL
+from penstock_bench.optimizer import OPTIMIZER
 from penstock_bench.point_query import POINT_QUERY
 from penstock_bench.q4 import Q4
 from penstock_bench.q7 import Q7
@@ -39,6 +40,7 @@ BENCHMARKS: Final[tuple[Benchmark, ...]] = (
     ATTACH,
     POINT_QUERY,
     RETENTION,
+    OPTIMIZER,
 )
 
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from penstock.errors import QueryError, WorldError
 from penstock_bench.contract import Benchmark
 from penstock_bench.plots_bars import floor, point_query, smoothing, throughput, turns
-from penstock_bench.plots_lines import band_join, disk_over_time, enabling, held, over_time
+from penstock_bench.plots_lines import arranged, band_join, disk_over_time, enabling, held, over_time
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -66,6 +66,7 @@ PLOTS: Final[Mapping[str, Plot]] = {
     "attach": Plot(over_time, "attach"),
     "point-query": Plot(point_query, "point_query"),
     "retention": Plot(disk_over_time, "retention"),
+    "optimizer": Plot(arranged, "optimizer"),
 }
 """By the name of the benchmark."""
 

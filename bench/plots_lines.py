@@ -28,6 +28,12 @@ CONSTANT: Final = {
     "latent": ("latent", "#000000", ":"),
 }
 """Cases of `ets` that no rate of heartbeats changes: for people, their colour, the style of their line."""
+PEERS: Final = {
+    "penstock": ("#0072b2", "-"),
+    "as-written": ("#d55e00", "--"),
+    "by-hand": ("#000000", ":"),
+}
+"""Of `optimizer`: their colour, the style of their line."""
 FEW_A_SECOND, MANY_A_SECOND = 0.1, 10.0
 """Where the axis begins and ends at least."""
 
@@ -51,6 +57,26 @@ def enabling(figure: Figure, bench: Benchmark, found: Mapping[str, Any]) -> None
         _log_scale(axes, "x", [FEW_A_SECOND, MANY_A_SECOND, *(rate for rate, _ in beats)])
         _log_scale(axes, "y", list(values.values()))
         axes.set(title=title, xlabel="heartbeats a second")
+        axes.legend()
+
+
+def arranged(figure: Figure, bench: Benchmark, found: Mapping[str, Any]) -> None:
+    """What a row costs and how many pass in a second, batch by batch, while the data and the order of boxes change."""
+    figure.set_size_inches(10, 4.2)
+    panels = figure.subplots(1, 2)
+    for name, own in found["optimizer"].items():
+        batches = own["batches"]
+        colour, style = PEERS.get(name, ("#000000", "-"))
+        for axes, values in zip(
+            panels,
+            ([b["rows"] / b["seconds"] / 1e6 for b in batches], [b["cpu"] * 1e6 / b["rows"] for b in batches]),
+            strict=True,
+        ):
+            axes.plot(range(len(values)), values, color=colour, linestyle=style, label=name)
+    for axes, title in zip(panels, ("M rows/s", "us/row in the boxes"), strict=True):
+        middle = max(len(own["batches"]) for own in found["optimizer"].values()) / 2
+        axes.axvline(middle - 0.5, color="#999999", linestyle=":", label="the data changes")
+        axes.set(title=title, xlabel="batch", ylim=(0, None))
         axes.legend()
 
 

@@ -23,14 +23,17 @@ from penstock.runtime.board import Board, Record
 from penstock.runtime.budget import Budget
 from penstock.runtime.job import Job
 from penstock.runtime.limits import Most, judge
+from penstock.runtime.live_plan import explain_live
 from penstock.runtime.local import run_locally
 from penstock.runtime.opening import architecture_of, look_at, open_job, versions_of
 from penstock.runtime.result import Result
-from penstock.runtime.settings import AUTO, POWER, PROCESS, REFUSE, TRAIN_BYTES, Settings
+from penstock.runtime.settings import AUTO, OFF, POWER, PROCESS, REFUSE, TRAIN_BYTES, Settings
+from penstock.runtime.shelf import Shelf
 from penstock.runtime.stepping.stepper import Stepper
 from penstock.runtime.versions import Version
 from penstock.spark.carrier import dumps
-from penstock.spark.run import Run, read_now, run_to_end
+from penstock.spark.reading import read_now
+from penstock.spark.run import Run, run_to_end
 from penstock.spark.session import parallelism
 from penstock.storage.folder import Folder
 from penstock.storage.lease import refuse_if_held
@@ -56,6 +59,7 @@ class Network(Builder):
         architecture: str = OUT_OF_ORDER,
         durability: str = POWER,
         way: str = AUTO,
+        optimize: str = OFF,
         max_refused: Most | None = None,
         max_late: Most | None = None,
         keep: Size | None = None,
@@ -73,7 +77,8 @@ class Network(Builder):
         which keeps every stream in order and holds tuples back for that. With `durability` "power" a committed batch
         survives a power cut; "process" is for those who only fear the end of the process. `way` is how batches get
         through the stages: "auto" by their size, "express" in this process, "exchange" in tasks of Spark's; the
-        results are the same. `on_batch` is called after every batch with the board's record.
+        results are the same. With `optimize` "on" boxes are put in another order while the network runs, by what they
+        cost and let through; the results are the same. `on_batch` is called after every batch with the board's record.
 
         `max_refused` and `max_late` are the most records of an input that may be refused, and tuples that may be late:
         a number, or a share such as "5%". The run ends with an error after the batch that exceeds them.
@@ -99,6 +104,7 @@ class Network(Builder):
             tasks=tasks,
             durability=durability,
             way=way,
+            optimize=optimize,
             max_refused=max_refused,
             max_late=max_late,
             keep=keep,
@@ -133,6 +139,7 @@ class Network(Builder):
         architecture: str = OUT_OF_ORDER,
         durability: str = POWER,
         way: str = AUTO,
+        optimize: str = OFF,
         max_refused: Most | None = None,
         max_late: Most | None = None,
         keep: Size | None = None,
@@ -150,6 +157,7 @@ class Network(Builder):
             tasks=tasks,
             durability=durability,
             way=way,
+            optimize=optimize,
             max_refused=max_refused,
             max_late=max_late,
             keep=keep,
@@ -214,9 +222,17 @@ class Network(Builder):
         folder = Folder(checkpoint_of(checkpoint))
         return versions_of(compile_network(self.network, architecture_of(folder)), folder).all()
 
-    def explain(self, *, architecture: str = OUT_OF_ORDER) -> str:
-        """The plan: boxes, stages, the two halves of each Aggregate, and the progress of every arc."""
-        return explain(compile_network(self.network, architecture))
+    def explain(self, *, architecture: str = OUT_OF_ORDER, live: str | None = None) -> str:
+        """The plan: boxes, stages, the two halves of each Aggregate, and the progress of every arc.
+
+        With `live`, the checkpoint of a run: the plan as the run has it now, what boxes cost and let through there,
+        what the optimizer has changed, when, and what that has saved.
+        """
+        if live is None:
+            return explain(compile_network(self.network, architecture))
+        folder = Folder(live)
+        job = look_at(compile_network(self.network, architecture_of(folder)), folder)
+        return explain_live(job, Shelf.of(job).versions.at(job.version))
 
     def stepper(self, *, relaxed: bool = True, architecture: str = OUT_OF_ORDER) -> Stepper:
         """Step through the network in this process, one element and one box at a time; inputs are fed by hand.

@@ -52,6 +52,9 @@ def detail(name: str, at: int) -> Mapping[str, Any]:
     if name == "retention":
         sample = {"bytes": {"state": KB, "board": 2 * KB}, "files": {"state": 3, "board": 32}}
         return {"samples": [{"batch": 10 * number, **sample} for number in range(1, 9)]}
+    if name == "optimizer":
+        batch = {"rows": 1_000, "cpu": 0.5, "version": 1}
+        return {"batches": [batch | {"seconds": 1.0 + at + number} for number in range(32)]}
     if name == "floor":
         return {"batch_ms": 100, "latency_ms": 120, "parts": {"addBatch": 80, "walCommit": 20}}
     if name == "point-query":
@@ -87,6 +90,7 @@ def drawn(name: str, found: Mapping[str, Any] | None = None) -> Figure:
         ("lull", ["merge: tuples held", "join: MB held", "interval in s"]),
         ("late", ["tuples held", "delay in s"]),
         ("retention", ["local: MB on disk", "spark: files on disk", "batches", "board"]),
+        ("optimizer", ["M rows/s", "us/row in the boxes", "as-written", "by-hand", "the data changes"]),
         ("bandjoin", ["(a) MB held", "(b) latency in ms", "(c) seconds of work", "band in s"]),
     ],
 )

@@ -30,7 +30,7 @@ from penstock.cli.trace import show_statistics, show_traces
 from penstock.cli.versions import change_run, show_versions
 from penstock.plan.plan import ARCHITECTURES, OUT_OF_ORDER
 from penstock.runtime.limits import Limit
-from penstock.runtime.settings import AUTO, POWER, REFUSE, Settings
+from penstock.runtime.settings import AUTO, OFF, POWER, REFUSE, Settings
 from penstock.storage.folder import Folder
 from penstock.storage.lease import refuse_if_held
 
@@ -83,6 +83,9 @@ def run(
     way: Annotated[
         str, typer.Option(help="How batches get through the stages: auto (by their size), express or exchange.")
     ] = AUTO,
+    optimize: Annotated[
+        str, typer.Option(help="Whether boxes are put in another order while the network runs: off or on.")
+    ] = OFF,
     max_refused: Annotated[str | None, typer.Option(help=f"The most refused records of an input that {MOST}")] = None,
     max_late: Annotated[str | None, typer.Option(help=f"The most late tuples of an input that {MOST}")] = None,
     keep: Annotated[
@@ -103,7 +106,7 @@ def run(
         for option, given in (("--max-refused", max_refused), ("--max-late", max_late)):
             if given is not None:
                 Limit.of(option, given)
-        Settings(durability=durability, way=way, keep=keep, disk=disk, when_full=when_full)
+        Settings(durability=durability, way=way, optimize=optimize, keep=keep, disk=disk, when_full=when_full)
         checkpoint = place_of_run(checkpoint_to_run(checkpoint) if checkpoint is not None else None, name)
         if checkpoint is not None:
             refuse_if_held(Folder(checkpoint))
@@ -114,6 +117,7 @@ def run(
             architecture=architecture,
             durability=durability,
             way=way,
+            optimize=optimize,
             max_refused=max_refused,
             max_late=max_late,
             keep=keep,
@@ -142,10 +146,14 @@ def explain(
     application: Annotated[Path, typer.Argument(help="A Python file that defines a network.")],
     network: Annotated[str | None, typer.Option(help="Which variable, if the file defines several networks.")] = None,
     architecture: Annotated[str, typer.Option(help=ARCHITECTURE)] = OUT_OF_ORDER,
+    live: Annotated[
+        str | None,
+        typer.Option(metavar="CHECKPOINT", help="Of a run: its plan now, what boxes cost, what the optimizer did."),
+    ] = None,
 ) -> None:
     """Show the plan of an application's network: boxes, stages, progress of every arc."""
     with reported():
-        typer.echo(load(application, network).explain(architecture=architecture))
+        typer.echo(load(application, network).explain(architecture=architecture, live=live))
 
 
 @app.command()

@@ -61,7 +61,8 @@ def told(version: Version) -> str:
     )
     # What the plan adds by itself, such as the outputs of late tuples, goes without saying.
     shown = [(what, [key for key in keys if "!" not in key]) for what, keys in parts]
-    words = [f"{what}: {', '.join(keys)}" for what, keys in shown if keys]
+    words = ["arranged by the optimizer"] if version.arrangement else []
+    words += [f"{what}: {', '.join(keys)}" for what, keys in shown if keys]
     return "; ".join(words) or ("the first" if version.number == 1 else "the order of its boxes")
 
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 import pyarrow as pa
@@ -25,11 +26,28 @@ Departures = Iterable[tuple[int, pa.Table]]
 """Tuples that leave an operator: (output port, tuples)."""
 
 
+@dataclass(frozen=True)
+class PartWork:
+    """What a part of a box did, where several boxes of the user's are one."""
+
+    name: str
+    taken: int
+    left: int
+    seconds: float
+
+
 class Operator(Protocol):
     """A stateless box at work."""
 
     def process(self, slot: int, tuples: pa.Table) -> Departures:
         """Take tuples that arrived at input number `slot`; what leaves at once."""
+
+
+class PartedOperator(Operator, Protocol):
+    """Several stateless boxes at work as one."""
+
+    def parts_done(self) -> Sequence[PartWork]:
+        """What its parts have done since this was asked last."""
 
 
 class Entry(Protocol):

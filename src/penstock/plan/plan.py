@@ -11,14 +11,29 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from penstock.algebra.box import Stateful
+from penstock.algebra.box import Box, Stateful
 from penstock.algebra.network import Network
+from penstock.boxes.filter.combined import CombinedFilter
 
 INTAKE = 0
 
 OUT_OF_ORDER: Final = "out-of-order"
 IN_ORDER: Final = "in-order"
 ARCHITECTURES: Final = (OUT_OF_ORDER, IN_ORDER)
+
+
+@dataclass(frozen=True)
+class Step:
+    """One thing that the optimizer does to a network."""
+
+    rewrite: str
+    """Which of `plan/rewrites`."""
+    box: str
+    """The filter that it is done to."""
+
+
+Arrangement = tuple[Step, ...]
+"""What the optimizer does to a network, one step after the other."""
 
 
 @dataclass(frozen=True)
@@ -38,8 +53,20 @@ class Plan:
     """The smallest step, in ticks, of any window that a source or stateful box feeds, by box name."""
     pruned: tuple[str, ...] = ()
     """The boxes of the network that nobody reads, and that are no part of the plan."""
+    arrangement: Arrangement = ()
+    """What the optimizer has done to the network as the user has described it."""
     declared: Network | None = None
-    """The network as it was before any rule."""
+    """The network as the user has described it."""
+    accounts: Mapping[str, str] = field(default_factory=dict)
+    """Whose work boxes do that stand in for one of the user's, by name."""
+
+    def account(self, box: str) -> str:
+        """The box of the user's network that the work of a box is told of: itself, if it is one."""
+        return self.accounts.get(box, box)
+
+    def stands_for(self, box: Box) -> tuple[str, ...]:
+        """The boxes of the user's network that a box does the work of."""
+        return tuple(name for name, _ in box.parts) if isinstance(box, CombinedFilter) else (self.account(box.name),)
 
     def stateful(self, stage: int) -> tuple[Stateful, ...]:
         """The boxes that keep their state at a stage, in topological order."""

@@ -10,6 +10,7 @@ from penstock.algebra.box import Box, Output
 from penstock.algebra.source import Source
 from penstock.runtime.board import Record
 from penstock.runtime.job import Job
+from penstock.runtime.next_record import marks_of
 
 V = TypeVar("V")
 
@@ -23,11 +24,14 @@ def carried(record: Record, job: Job) -> Record:
     boxes = _staying(job, "box", (b for b in network.boxes if not isinstance(b, Source | Output)))
     outputs = _staying(job, "output", network.outputs)
     known = inputs | boxes
+    shards, buckets = _only(record.shards, inputs), _only(record.buckets, boxes)
     return replace(
         record,
         version=job.version,
-        shards=_only(record.shards, inputs),
-        buckets=_only(record.buckets, boxes),
+        shards=shards,
+        # Where the same network is arranged in another way, a stream that leaves has been told what it was told before.
+        marks=marks_of(network, shards, buckets) if job.inherited.same else record.marks,
+        buckets=buckets,
         inputs=_only(record.inputs, inputs),
         refusals=_only(record.refusals, inputs),
         disorder=_only(record.disorder, inputs),
@@ -40,7 +44,8 @@ def carried(record: Record, job: Job) -> Record:
 
 
 def _staying(job: Job, role: str, parts: Iterable[Box]) -> set[str]:
-    return {part.name for part in parts if not job.is_new(role, part.name)}
+    names = [n for part in parts for n in ((part.name,) if role == "output" else job.plan.stands_for(part))]
+    return {name for name in names if not job.is_new(role, name)}
 
 
 def _only(values: Mapping[str, V], names: set[str]) -> dict[str, V]:

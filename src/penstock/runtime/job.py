@@ -41,6 +41,8 @@ class Inherited:
     """How many stages that one had."""
     boxes: Mapping[str, int] = field(default_factory=dict)
     """The stateful boxes that keep their state, and the stage at which they had it."""
+    same: bool = False
+    """Whether it is the same network, arranged in another way."""
 
 
 @dataclass(frozen=True)

@@ -12,11 +12,12 @@ from penstock.runtime.board import Board, Record
 from penstock.runtime.intake import read_assignment
 from penstock.runtime.job import Job
 from penstock.runtime.offsets import Offset, intake_offset, is_local, offset_text
+from penstock.runtime.optimizer import optimizer_of
 from penstock.runtime.outlet import Outlet
 from penstock.runtime.planner import Planner
 from penstock.runtime.result import Result
-from penstock.runtime.settings import EXPRESS
-from penstock.runtime.shelf import jobs_of
+from penstock.runtime.settings import EXPRESS, ON
+from penstock.runtime.shelf import Shelf, jobs_of
 from penstock.runtime.stage import run_stage
 from penstock.runtime.train import Row, from_batches, to_batch
 from penstock.runtime.ways import run_stages, way_of
@@ -33,6 +34,7 @@ class LocalExecutor:
         self._outlet = Outlet(job)
         self._board = Board(job.board, job.epoch)
         self._batch = self._board.newest() + 1
+        self._optimizer = optimizer_of(job, Shelf.of(job).arrange) if job.settings.optimize == ON else None
 
     def step(self) -> Record | None:
         """Run one batch; None when no input has anything new."""
@@ -47,6 +49,8 @@ class LocalExecutor:
             rows = self._rows(job, batch, start, end)
         record = self._outlet.commit(batch, rows, offset_text(end))
         self._batch = batch + 1
+        if self._optimizer is not None:
+            self._optimizer.after(record)
         return record
 
     def _rows(self, job: Job, batch: int, start: Offset, end: Offset) -> list[Row]:

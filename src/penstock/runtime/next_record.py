@@ -32,7 +32,7 @@ def next_record(
         before,
         batch=batch,
         shards=shards,
-        marks=_marks(network, shards, buckets),
+        marks=marks_of(network, shards, buckets),
         buckets=buckets,
         inputs=_inputs(network, before, reports),
         boxes=boxes,
@@ -63,7 +63,7 @@ def _buckets(before: Record, reports: Iterable[Report]) -> dict[str, dict[str, M
     return known
 
 
-def _marks(
+def marks_of(
     network: Network, shards: Mapping[str, Mapping[str, Extremes]], buckets: Mapping[str, Mapping[str, Marks]]
 ) -> dict[str, Marks]:
     """The low-water marks of every port, from those of the inputs and of what leaves a stage."""

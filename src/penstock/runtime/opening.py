@@ -14,13 +14,14 @@ from dataclasses import replace
 from typing import Any
 
 from penstock.errors import QueryError, WorldError
+from penstock.plan.compile import compile_network
 from penstock.plan.plan import OUT_OF_ORDER, Plan
 from penstock.runtime.agreement import agree, last_epoch
 from penstock.runtime.attaching import seen_with_attached
 from penstock.runtime.board import Board
 from penstock.runtime.job import Inherited, Job, written_schema
 from penstock.runtime.offsets import intake_offset
-from penstock.runtime.settings import POWER, Settings
+from penstock.runtime.settings import ON, POWER, Settings
 from penstock.runtime.shelf import Shelf
 from penstock.runtime.spark_log import SparkLog
 from penstock.runtime.train import hash_probe
@@ -104,6 +105,7 @@ def _turn_to_version(job: Job, versions: Versions, discard: Iterable[str]) -> Jo
         return Shelf(replace(job, births=version.births), versions).newest
     last = versions.at(ran)
     job = seen_with_attached(job, versions, last)
+    job = replace(job, plan=_as_arranged(job.plan, last)) if job.settings.optimize == ON else job
     before = versions.at(ran - 1).inherited_by(last) if ran > 1 else Inherited()
     if last.fingerprint == fingerprint(job.plan):
         if versions.dumps is not None:
@@ -113,6 +115,17 @@ def _turn_to_version(job: Job, versions: Versions, discard: Iterable[str]) -> Jo
     job = replace(job, version=version.number, births=version.births, inherited=last.inherited_by(version))
     versions.put(version, job.plan)
     return Shelf(job, versions).newest
+
+
+def _as_arranged(plan: Plan, version: Version) -> Plan:
+    """A plan as the optimizer had arranged it in a version; as it is, if it cannot be arranged like that any more."""
+    if plan.declared is None or not version.arrangement or not version.is_of(plan):
+        return plan
+    try:
+        arranged = compile_network(plan.declared, plan.architecture, version.steps)
+    except (QueryError, KeyError, TypeError):
+        return plan
+    return arranged if fingerprint(arranged) == version.fingerprint else plan
 
 
 def _last_named(job: Job) -> int:
@@ -149,10 +162,10 @@ def look_at(plan: Plan, checkpoint: Folder) -> Job:
     numbers = versions.numbers()
     if numbers:
         job = seen_with_attached(job, versions, versions.at(numbers[-1]))
-    ours = fingerprint(job.plan)
-    version = next((v for v in map(versions.at, reversed(numbers)) if v.fingerprint == ours), None)
+    version = next((v for v in map(versions.at, reversed(numbers)) if v.is_of(job.plan)), None)
     if version is None:
         raise _another_version(job, versions.at(numbers[-1]) if numbers else None)
+    job = replace(job, plan=_as_arranged(plan, version))
     return Shelf(replace(job, version=version.number, births=version.births), versions).newest
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from penstock.errors import QueryError
-from penstock.plan.plan import Plan
+from penstock.plan.plan import OUT_OF_ORDER, Plan
 from penstock.runtime.limits import Limit, Most
 from penstock.storage.sizes import Size, size_of
 
@@ -24,6 +24,11 @@ OLDEST = "oldest"
 WHEN_FULL = (REFUSE, OLDEST)
 """What happens when a run has taken up all that it may on disks (`runtime/budget.py`)."""
 
+OFF = "off"
+ON = "on"
+OPTIMIZE = (OFF, ON)
+"""Whether boxes are arranged by what they cost while the network runs (`runtime/optimizer.py`)."""
+
 
 @dataclass(frozen=True)
 class Settings:
@@ -40,6 +45,7 @@ class Settings:
     durability: str = POWER
     way: str = AUTO
     """How batches travel: by their size, or all of them the express way, or all by exchange."""
+    optimize: str = OFF
     max_refused: Most | None = None
     max_late: Most | None = None
     """How many records of an input may be refused, and how many tuples late, before the run ends with an error."""
@@ -60,7 +66,8 @@ class Settings:
         for name in ("keep", "disk"):
             if (size := getattr(self, name)) is not None:
                 size_of(name, size)
-        for name, known in (("durability", DURABILITIES), ("way", WAYS), ("when_full", WHEN_FULL)):
+        choices = (("durability", DURABILITIES), ("way", WAYS), ("optimize", OPTIMIZE), ("when_full", WHEN_FULL))
+        for name, known in choices:
             if (given := getattr(self, name)) not in known:
                 raise QueryError(f"unknown {name} {given!r}", expected=f"one of {', '.join(map(repr, known))}")
 
@@ -74,6 +81,12 @@ class Settings:
 
     def resolved(self, plan: Plan, cores: int) -> Settings:
         """One task for each core, and as many buckets where there are groups to share out."""
+        if self.optimize == ON and plan.architecture != OUT_OF_ORDER:
+            raise QueryError(
+                f"optimize='on' does not go with architecture={plan.architecture!r}",
+                network=plan.network.name,
+                expected=f"architecture={OUT_OF_ORDER!r}, or optimize='off'",
+            )
         stateful = [b for stage in range(1, plan.stages + 1) for b in plan.stateful(stage)]
         # Boxes without keys live in bucket 0: more buckets would only make every batch dearer.
         keyed = any(b.keys(slot) for b in stateful for slot in range(len(b.inputs)))

@@ -55,7 +55,8 @@ class Shelf:
         return self._jobs[version]
 
     def change(self, plan: Plan, discard: Iterable[str] = (), follows: int | None = None) -> Job:
-        """Make a plan the next version of the network, and check its outputs; the newest, if it is the same already.
+        """Make a plan the next version of the network, and check its outputs; the newest, if it is the same already,
+        however the optimizer has arranged it.
 
         A plan that `follows` a version was made from it, and is refused if another came in between. Others get the
         queries that are attached to the newest version.
@@ -72,23 +73,33 @@ class Shelf:
                     found=f"version {newest.version}",
                     hint="ask again",
                 )
-            if fingerprint(plan) == fingerprint(newest.plan):
+            if self.versions.at(newest.version).is_of(plan):
                 _check_places(newest.plan, plan, [output.name for output in plan.network.outputs])
                 return newest
-            _check_streams(newest.plan, plan)
-            before = self.versions.at(newest.version)
-            version = next_version(before, plan, discard)
-            job = _job_of(newest, plan, version, before.inherited_by(version))
-            outputs = [output.name for output in plan.network.outputs]
-            _check_places(newest.plan, plan, [name for name in outputs if not job.is_new("output", name)])
-            job.check_claim()
-            for output in plan.network.outputs:
-                if job.is_new("output", output.name):
-                    job.target(output).check(output.name, written_schema(output), job.scratch(output.name))
-            self.versions.put(version, plan)
-            _check_kept(self.versions, version, plan)
-            self._jobs[version.number] = job
-            return job
+            return self._next(newest, plan, discard)
+
+    def arrange(self, plan: Plan, instead_of: int) -> Job | None:
+        """Make a plan of the same network, arranged in another way, its next version; None if another version than the
+        one that it was made for is the newest by now."""
+        with self._changing:
+            newest = self.newest
+            return self._next(newest, plan) if newest.version == instead_of else None
+
+    def _next(self, newest: Job, plan: Plan, discard: Iterable[str] = ()) -> Job:
+        _check_streams(newest.plan, plan)
+        before = self.versions.at(newest.version)
+        version = next_version(before, plan, discard)
+        job = _job_of(newest, plan, version, before.inherited_by(version))
+        outputs = [output.name for output in plan.network.outputs]
+        _check_places(newest.plan, plan, [name for name in outputs if not job.is_new("output", name)])
+        job.check_claim()
+        for output in plan.network.outputs:
+            if job.is_new("output", output.name):
+                job.target(output).check(output.name, written_schema(output), job.scratch(output.name))
+        self.versions.put(version, plan)
+        _check_kept(self.versions, version, plan)
+        self._jobs[version.number] = job
+        return job
 
     def _inherited(self, version: Version) -> Inherited:
         return self.versions.at(version.number - 1).inherited_by(version) if version.number > 1 else Inherited()

@@ -26,7 +26,8 @@ from penstock.algebra.network import Network
 from penstock.algebra.source import Source
 from penstock.connectors.targets.kept_results import Results
 from penstock.errors import QueryError, WorldError
-from penstock.plan.plan import Plan
+from penstock.plan.compile import compile_network
+from penstock.plan.plan import Arrangement, Plan, Step
 from penstock.runtime.job import Inherited, written_schema
 from penstock.storage.folder import Folder
 from penstock.storage.sealed import RESTORE, read_sealed, write_sealed
@@ -78,6 +79,22 @@ class Version:
     signature: str = ""
     attached: Sequence[Mapping[str, Any]] = ()
     """The queries that are attached: name, at, since, share, outputs."""
+    declared: str = ""
+    """The fingerprint of the network as the user has described it, where the optimizer has arranged it."""
+    arrangement: Sequence[Mapping[str, str]] = ()
+    """What the optimizer has done to it, step by step."""
+
+    def is_of(self, plan: Plan) -> bool:
+        """Whether this is a version of the network that a plan is of, however it is arranged."""
+        return self._of == (declared_fingerprint(plan) or fingerprint(plan))
+
+    @property
+    def _of(self) -> str:
+        return self.declared or self.fingerprint
+
+    @property
+    def steps(self) -> Arrangement:
+        return tuple(Step(str(step["rewrite"]), str(step["box"])) for step in self.arrangement)
 
     @property
     def births(self) -> dict[str, int]:
@@ -90,7 +107,7 @@ class Version:
             for key, part in later.parts.items()
             if key.startswith(f"{BOX} ") and part.birth < later.number and self.parts[key].stage
         }
-        return Inherited(self.stages, kept)
+        return Inherited(self.stages, kept, self._of == later._of)
 
     @staticmethod
     def from_json(document: Mapping[str, Any]) -> Version:
@@ -98,7 +115,12 @@ class Version:
 
 
 def first_version(plan: Plan) -> Version:
-    return Version(1, fingerprint(plan), plan.stages, _parts(plan), attached=_attached(plan))
+    return _arranged(Version(1, fingerprint(plan), plan.stages, _parts(plan), attached=_attached(plan)), plan)
+
+
+def _arranged(version: Version, plan: Plan) -> Version:
+    steps = [asdict(step) for step in plan.arrangement]
+    return replace(version, declared=declared_fingerprint(plan), arrangement=steps)
 
 
 def next_version(before: Version, plan: Plan, discard: Iterable[str] = ()) -> Version:
@@ -119,7 +141,7 @@ def next_version(before: Version, plan: Plan, discard: Iterable[str] = ()) -> Ve
         )
     anew = set(lost)
     births = {key: before.parts[key].birth if key in before.parts and key not in anew else number for key in parts}
-    return Version(
+    version = Version(
         number,
         fingerprint(plan),
         plan.stages,
@@ -130,6 +152,7 @@ def next_version(before: Version, plan: Plan, discard: Iterable[str] = ()) -> Ve
         lost,
         attached=_attached(plan),
     )
+    return _arranged(version, plan)
 
 
 def _attached(plan: Plan) -> list[dict[str, Any]]:
@@ -160,7 +183,14 @@ def _name(key: str) -> str:
 
 
 def _parts(plan: Plan) -> dict[str, Part]:
-    return {key_of(box): _part(plan, box) for box in plan.network.boxes}
+    return {key: _part(plan, box) for box in plan.network.boxes for key in _keys(plan, box)}
+
+
+def _keys(plan: Plan, box: Box) -> list[str]:
+    """Boxes that stand in for some of the user's are known by their names."""
+    if isinstance(box, Output | Source):
+        return [key_of(box)]
+    return [f"{BOX} {name}" for name in plan.stands_for(box)]
 
 
 def key_of(box: Box) -> str:
@@ -185,6 +215,13 @@ def _part(plan: Plan, box: Box) -> Part:
 
 def _columns(schema: Any) -> str:
     return ", ".join(f"{field.name} {field.type}" for field in schema)
+
+
+def declared_fingerprint(plan: Plan) -> str:
+    """The fingerprint of the network as the user has described it; nothing if it is run like that."""
+    if not plan.arrangement or plan.declared is None:
+        return ""
+    return fingerprint(compile_network(plan.declared, plan.architecture))
 
 
 def fingerprint(plan: Plan) -> str:

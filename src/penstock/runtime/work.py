@@ -12,12 +12,13 @@ class BoxWork:
     """What a box did in one batch at one place; counts add up over places and batches.
 
     >>> BoxWork(tuples_in=3, seconds=0.5) + BoxWork(tuples_in=4, late=1)
-    BoxWork(tuples_in=7, tuples_out=0, seconds=0.5, released=0, held_rows=0, open_windows=0, late=1, refused=0)
+    BoxWork(tuples_in=7, tuples_out=0, seconds=0.5, released=0, held_rows=0, open_windows=0, late=1, refused=0, calls=0)
     """
 
     tuples_in: int = 0
     tuples_out: int = 0
     seconds: float = 0.0
+    """On a core: time in which it waited for one is not counted."""
     released: int = 0
     """For a stateful box: tuples that it has let go of for good."""
     held_rows: int = 0
@@ -27,6 +28,8 @@ class BoxWork:
     """For a box with a late stream: tuples that came too late for it."""
     refused: int = 0
     """For a box with an error stream: tuples that it has refused."""
+    calls: int = 0
+    """How often it was given tuples: a call costs something, however many they are."""
 
     def __add__(self, more: BoxWork) -> BoxWork:
         return BoxWork(
@@ -38,6 +41,7 @@ class BoxWork:
             self.open_windows + more.open_windows,
             self.late + more.late,
             self.refused + more.refused,
+            self.calls + more.calls,
         )
 
     def to_json(self) -> dict[str, Any]:

@@ -10,7 +10,7 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from typing import Any, Protocol
 
 import pyarrow as pa
@@ -32,26 +32,26 @@ from penstock.runtime.board import Board, Record
 from penstock.runtime.intake import read_assignment
 from penstock.runtime.job import Job
 from penstock.runtime.offsets import Offset, digest, intake_offset
-from penstock.runtime.opening import open_job
+from penstock.runtime.optimizer import optimizer_of
 from penstock.runtime.outlet import Outlet
 from penstock.runtime.overdue import Failure
 from penstock.runtime.promises import Promise
 from penstock.runtime.result import Result
-from penstock.runtime.settings import EXPRESS, PROCESS
+from penstock.runtime.settings import EXPRESS
 from penstock.runtime.shelf import Shelf
 from penstock.runtime.spark_log import SparkLog
 from penstock.runtime.traces import Trace
 from penstock.runtime.train import Row
 from penstock.runtime.versions import Version
-from penstock.runtime.viewing import shown
 from penstock.runtime.waiting import Waiting
 from penstock.runtime.ways import run_stages, way_of
-from penstock.spark.carrier import JobTicket, dumps, our_errors, ship
+from penstock.spark.carrier import JobTicket, our_errors, ship
 from penstock.spark.failures import explained
 from penstock.spark.query import collect, exchanged, start_query
-from penstock.spark.session import get_session, parallelism
+from penstock.spark.reading import read_now
+from penstock.spark.session import get_session
 from penstock.spark.shares import Shares
-from penstock.storage.folder import Folder, synced_together
+from penstock.storage.folder import synced_together
 from penstock.storage.temporary import TemporaryFolder
 
 LOG = logging.getLogger("penstock.run")
@@ -93,6 +93,7 @@ class Run:
             self._shares = Shares.in_folder(self._shares_folder.path)
             self._jobs = Shelf.of(job)
             self._tickets = {job.version: self._ticket}
+            self._optimizer = optimizer_of(job, self._arrange)
             for version in self._versions_to_do_again():
                 self._ticket_of(version)
             forget_asked(job.checkpoint)
@@ -264,6 +265,8 @@ class Run:
                     rows = run_stages(job, batch, rows)
             record = self._outlet.commit(batch, rows, offset)
             self._job = job
+            if self._optimizer is not None:
+                self._optimizer.after(record)
             with self._changed:
                 self._changed.notify_all()
             if self._on_batch is not None:
@@ -319,6 +322,12 @@ class Run:
                 )
         return self._jobs.versions.at(job.version)
 
+    def _arrange(self, plan: Plan, instead_of: int) -> Job | None:
+        job = self._jobs.arrange(plan, instead_of)
+        if job is not None:
+            self._ticket_of(job.version)
+        return job
+
     def _answer(self) -> None:
         answer(self._jobs, self._job.checkpoint, self._change)
 
@@ -363,19 +372,6 @@ def _listen(of: weakref.ref[Run], over: threading.Event) -> None:
         with contextlib.suppress(PenstockError):  # a disk that fails now is told by the next batch
             run._answer()
         del run
-
-
-def read_now(job: Job, name: str, master: str | None = None) -> pa.Table:
-    """What an output, a connection point or a view of a run shows now."""
-    if name in Result(job).outputs():
-        return Result(job)[name]
-    found = shown(job, name)
-    if isinstance(found, pa.Table):
-        return found
-    folder = TemporaryFolder("penstock-view-")
-    settings = replace(job.settings, durability=PROCESS)
-    own = open_job(found, settings, Folder(folder.path), parallelism(master), keep=folder, dumps=dumps)
-    return run_to_end(own, master=master)[name]
 
 
 def run_to_end(job: Job, *, master: str | None = None, on_batch: Callable[[Record], None] | None = None) -> Result:

@@ -10,6 +10,7 @@ Who only runs a network does not load this module: the parser takes longer to lo
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import lru_cache
 from typing import Final
 
@@ -131,6 +132,28 @@ def _kind(sql: str, schema: pa.Schema) -> pa.DataType:
     row = schema if len(schema) else pa.schema({"row": pa.null()})
     probe = pa.table([pa.nulls(1, field.type) for field in row], names=row.names)
     return kernel.run(f"SELECT {sql} AS value FROM {kernel.TUPLES}", **{kernel.TUPLES: probe}).schema[0].type
+
+
+def renamed(expression: Expression, names: Mapping[str, str]) -> Expression:
+    """An expression over columns that have other names: `names` says which, by those that it uses.
+
+    >>> renamed(bind("a > 1", pa.schema({"a": pa.int64()})), {"a": "b"}).sql
+    '"b" > 1'
+    """
+    pairs = tuple((column, names[column]) for column in expression.columns)
+    return expression if all(old == new for old, new in pairs) else _renamed(expression, pairs)
+
+
+@lru_cache(maxsize=256)
+def _renamed(expression: Expression, names: tuple[tuple[str, str], ...]) -> Expression:
+    known = dict(names)
+
+    def replaced(node: exp.Expr) -> exp.Expr:
+        column = isinstance(node, exp.Column) and node.name in known
+        return exp.column(exp.to_identifier(known[node.name], quoted=True)) if column else node
+
+    tree = sqlglot.parse_one(expression.sql, dialect=DIALECT).transform(replaced)
+    return Expression(sql_of(tree).replace('"', ""), sql_of(tree), expression.type, columns_of(tree))
 
 
 def sql_of(tree: exp.Expr) -> str:

@@ -69,7 +69,8 @@ class Filter(Stateless):
     def operator(self, needed: Collection[str], rows: pa.Table | None = None) -> Operator:
         from penstock.boxes.filter.operator import FilterOp
 
-        return FilterOp(self)
+        # Of a box with several outputs nobody says what is needed of each.
+        return FilterOp(self, needed if len(self.ports) == 1 else self.inputs[0].schema.names)
 
     def describe(self) -> str:
         return " | ".join(p.text for p in self.predicates)
