@@ -173,7 +173,7 @@ def test_boxes_that_a_filter_in_advance_disturbs_keep_their_selectivity() -> Non
     assert known.boxes["f"].selectivity == pytest.approx(0.5)
 
 
-def test_a_change_that_saves_nothing_is_taken_back(tmp_path: Path) -> None:
+def test_a_change_that_does_great_harm_is_taken_back(tmp_path: Path) -> None:
     net = network()
     settings = Settings(buckets=1, tasks=1, durability="process", optimize="on")
     job = open_job(compile_network(net.network), settings, Folder(str(tmp_path)), 1)

@@ -3,7 +3,7 @@
 ```
  board's record ──> statistics ──> propose ──> plan, arranged ──> next version of the network ──> next batch
                                                                          │
- taken back, if it does not save anything <──────── what it really saves ┘
+ taken back, if it does great harm <─────────────── what it really saves ┘
 ```
 
 A batch runs the version that its offset names, so what is measured here never changes an answer, and a batch that is
@@ -36,8 +36,9 @@ LEAST_TUPLES: Final = 1_000
 """Batches with fewer are not worth a change: what they cost, the boxes do not decide."""
 SETTLED: Final = 2
 """So many batches of a version are measured before the next change."""
-WORSE: Final = 1.1
-"""A change after which tuples cost so much more than before is taken back."""
+WORSE: Final = 2.0
+"""A change after which tuples cost so much more than before is taken back. Less says nothing: boxes with state cost
+more as they fill, however the others are arranged."""
 FORGIVEN: Final = 20
 """After so many batches an arrangement that was taken back may be tried again."""
 KEPT_CHANGES: Final = 50
