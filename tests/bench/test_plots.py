@@ -49,6 +49,8 @@ def detail(name: str, at: int) -> Mapping[str, Any]:
         half = {"rates": {"2": 1e6 * (at + 1), "16": 3e6}, "unlimited": 4e6, "pause_ms": 1.0}
         tables = {size: {"entries": 5, "low": half, "stage": half, "burst": 1, "delay": 1.0} for size in ("1/2", "1")}
         return {"groups": 1024, "train": 10, "tables": tables}
+    if name == "attach":
+        return {"rate": 2e6, "attached": 1.0, "caught": 3.0, "series": [[0.5, 100.0 + at], [2.0, 140.0], [4.0, 110.0]]}
     if name == "retention":
         sample = {"bytes": {"state": KB, "board": 2 * KB}, "files": {"state": 3, "board": 32}}
         return {"samples": [{"batch": 10 * number, **sample} for number in range(1, 9)]}
@@ -89,6 +91,7 @@ def drawn(name: str, found: Mapping[str, Any] | None = None) -> Figure:
         ),
         ("lull", ["merge: tuples held", "join: MB held", "interval in s"]),
         ("late", ["tuples held", "delay in s"]),
+        ("attach", ["share-0.3: 2.0 M rows/s", "history is read", "latency in ms", "seconds"]),
         ("retention", ["local: MB on disk", "spark: files on disk", "batches", "board"]),
         ("optimizer", ["M rows/s", "us/row in the boxes", "as-written", "by-hand", "the data changes"]),
         ("bandjoin", ["(a) MB held", "(b) latency in ms", "(c) seconds of work", "band in s"]),

@@ -11,13 +11,14 @@ from penstock.errors import QueryError
 from penstock.runtime.board import Board, Record
 from penstock.runtime.intake import read_assignment
 from penstock.runtime.job import Job
+from penstock.runtime.jobs import jobs_of
 from penstock.runtime.offsets import Offset, intake_offset, is_local, offset_text
 from penstock.runtime.optimizer import optimizer_of
 from penstock.runtime.outlet import Outlet
 from penstock.runtime.planner import Planner
 from penstock.runtime.result import Result
 from penstock.runtime.settings import EXPRESS, ON
-from penstock.runtime.shelf import Shelf, jobs_of
+from penstock.runtime.shelf import Shelf
 from penstock.runtime.stage import run_stage
 from penstock.runtime.train import Row, from_batches, to_batch
 from penstock.runtime.ways import run_stages, way_of

@@ -165,7 +165,7 @@ def look_at(plan: Plan, checkpoint: Folder) -> Job:
     version = next((v for v in map(versions.at, reversed(numbers)) if v.is_of(job.plan)), None)
     if version is None:
         raise _another_version(job, versions.at(numbers[-1]) if numbers else None)
-    job = replace(job, plan=_as_arranged(plan, version))
+    job = replace(job, plan=_as_arranged(job.plan, version))
     return Shelf(replace(job, version=version.number, births=version.births), versions).newest
 
 

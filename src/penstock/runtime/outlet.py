@@ -29,12 +29,12 @@ from penstock.runtime.budget import Budget
 from penstock.runtime.caretaker import Caretaker
 from penstock.runtime.carrying import carried
 from penstock.runtime.job import Job
+from penstock.runtime.jobs import jobs_of
 from penstock.runtime.limits import judge
 from penstock.runtime.next_record import next_record
 from penstock.runtime.notes import Report
 from penstock.runtime.offsets import digest, intake_offset
 from penstock.runtime.promises import warn_of_disorder
-from penstock.runtime.shelf import jobs_of
 from penstock.runtime.traces import collect
 from penstock.runtime.train import Row
 

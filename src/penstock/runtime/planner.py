@@ -26,9 +26,9 @@ from penstock.runtime.carrying import carried
 from penstock.runtime.control import Control
 from penstock.runtime.history_pace import HistoryPace
 from penstock.runtime.job import Job
+from penstock.runtime.jobs import Jobs, jobs_of
 from penstock.runtime.leaving import Leaving
 from penstock.runtime.offsets import InputAt, Left, Offset, Said, Size, Stated, digest, histories_read, intake_offset
-from penstock.runtime.shelf import Jobs, jobs_of
 from penstock.runtime.silence import Silence, merged
 from penstock.runtime.table_versions import TableKeeper
 from penstock.storage.sealed import RESTORE

@@ -5,23 +5,12 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import Protocol
 
-from penstock.errors import InternalError, QueryError, WorldError
+from penstock.errors import InternalError, QueryError
 from penstock.plan.plan import Plan
 from penstock.runtime.attaching import with_attached
 from penstock.runtime.job import Inherited, Job, written_schema
 from penstock.runtime.versions import Version, Versions, fingerprint, next_version
-
-
-class Jobs(Protocol):
-    """The jobs that the offsets of batches name."""
-
-    def has(self, version: int) -> bool:
-        """Whether there is such a version by now."""
-
-    def at(self, version: int) -> Job:
-        """The job of a version."""
 
 
 class Shelf:
@@ -118,24 +107,6 @@ def _check_kept(versions: Versions, version: Version, plan: Plan) -> None:
 
 def _job_of(like: Job, plan: Plan, version: Version, inherited: Inherited) -> Job:
     return replace(like, plan=plan, version=version.number, births=version.births, inherited=inherited)
-
-
-def jobs_of(job: Job) -> Jobs:
-    """The jobs that belong together with one; itself alone, if nobody has opened its checkpoint."""
-    return job.shelf if job.shelf is not None else _Single(job)
-
-
-class _Single:
-    def __init__(self, job: Job) -> None:
-        self._job = job
-
-    def has(self, version: int) -> bool:
-        return version <= self._job.version
-
-    def at(self, version: int) -> Job:
-        if version != self._job.version:
-            raise WorldError(f"a batch names version {version} of the network, which nobody knows here")
-        return self._job
 
 
 def _check_streams(before: Plan, after: Plan) -> None:

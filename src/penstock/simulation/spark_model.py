@@ -20,10 +20,10 @@ from penstock.errors import WorldError
 from penstock.runtime.board import Board, Record
 from penstock.runtime.intake import read_assignment
 from penstock.runtime.job import Job
+from penstock.runtime.jobs import jobs_of
 from penstock.runtime.offsets import Offset, intake_offset
 from penstock.runtime.outlet import Outlet
 from penstock.runtime.planner import Assignment, Planner
-from penstock.runtime.shelf import jobs_of
 from penstock.runtime.spark_log import METADATA, SparkLog, hadoop_checksum
 from penstock.runtime.stage import run_stage
 from penstock.runtime.train import Row, from_batches, to_batch
