@@ -50,7 +50,8 @@ def detail(name: str, at: int) -> Mapping[str, Any]:
         tables = {size: {"entries": 5, "low": half, "stage": half, "burst": 1, "delay": 1.0} for size in ("1/2", "1")}
         return {"groups": 1024, "train": 10, "tables": tables}
     if name == "attach":
-        return {"rate": 2e6, "attached": 1.0, "caught": 3.0, "series": [[0.5, 100.0 + at], [2.0, 140.0], [4.0, 110.0]]}
+        series = [[0.5, 100.0 + at], [2.0, 140.0], [4.0, 110.0]]
+        return {"rate": 2e6, "attached": 1.0, "caught": 3.0, "before_ms": 100, "during_ms": 140, "series": series}
     if name == "retention":
         sample = {"bytes": {"state": KB, "board": 2 * KB}, "files": {"state": 3, "board": 32}}
         return {"samples": [{"batch": 10 * number, **sample} for number in range(1, 9)]}

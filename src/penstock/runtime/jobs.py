@@ -1,4 +1,4 @@
-"""The jobs that the offsets of batches name: one for each version of a network. Light to load, as who plans needs it."""
+"""The jobs that the offsets of batches name, one for each version of a network. Light to load: planners need it."""
 
 from __future__ import annotations
 
