@@ -123,6 +123,7 @@ def test_page_runs_as_written(
     if any(not block.skipped for block in blocks):
         request.getfixturevalue("spark_ready")
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PENSTOCK_HOME", str(tmp_path / "home"))  # pages give runs names, some of them the same
     run_page(path)
 
 

@@ -35,6 +35,14 @@ def _executed(warm: WarmStart, *arguments: str, **variables: str) -> subprocess.
     )
 
 
+def _started() -> tuple[WarmStart, psutil.Process]:
+    """A warm start, and its server: a session of this process may have another."""
+    before = _servers()
+    warm = WarmStart()
+    (server,) = set(_servers()) - set(before)
+    return warm, server
+
+
 def _servers() -> list[psutil.Process]:
     own = psutil.Process().children()
     return [child for child in own if "penstock.spark.fork_server" in " ".join(child.cmdline())]
@@ -53,8 +61,7 @@ def test_a_fork_has_the_environment_and_the_files_of_who_asked() -> None:
 
 
 def test_without_a_server_python_starts_by_itself() -> None:
-    warm = WarmStart()
-    (server,) = _servers()
+    warm, server = _started()
     server.kill()
     server.wait(10)
     done = _executed(warm, "-m", RUNNER, PYTHON_WORKER_FACTORY_SOCK_PATH="/nowhere/at all")
@@ -63,8 +70,7 @@ def test_without_a_server_python_starts_by_itself() -> None:
 
 
 def test_the_server_ends_with_its_owner() -> None:
-    warm = WarmStart()
-    (server,) = _servers()
+    warm, server = _started()
     folder = Path(warm.executable).parent
     del warm
     deadline = time.monotonic() + 20

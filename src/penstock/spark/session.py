@@ -175,7 +175,7 @@ def _carry_environment(context: SparkContext) -> None:
 def warm_planning(context: SparkContext) -> Iterator[None]:
     """The processes that plan what is registered meanwhile start warm, if this process has started the JVM."""
     warm = getattr(SparkContext._gateway, "penstock_warm", None)
-    if warm is None:
+    if not isinstance(warm, WarmStart):  # a gateway of others makes a member of the JVM of any name
         yield
         return
     with _registering:
