@@ -15,7 +15,7 @@ FIRST_ROWS: Final = 20_000
 LEAST_ROWS: Final = 5_000
 """So many are read in any case: a history comes to its end, however slow the machine is."""
 _WITHOUT_EVERY: Final = 8
-"""Among so many batches that could read history, one reads none."""
+"""Among so many batches that could read history, one reads none, and the first is such a one."""
 _NEWEST: Final = 0.4
 """How much the last measurement counts."""
 
@@ -37,8 +37,9 @@ class HistoryPace:
         inputs besides histories, whose batches can be measured."""
         if self._share >= 1:
             return None
+        measured = others and self._counted % _WITHOUT_EVERY == 0
         self._counted += 1
-        return 0 if others and self._counted % _WITHOUT_EVERY == 0 else self._rows
+        return 0 if measured else self._rows
 
     def planned(self, rows: int) -> None:
         """A batch is planned that reads so many rows of histories."""

@@ -6,11 +6,13 @@ The planner looks at it, too, so nothing that computes is loaded here.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from penstock.runtime.job import Job
 from penstock.runtime.offsets import Offset
-from penstock.runtime.planner import Assignment
+
+if TYPE_CHECKING:
+    from penstock.runtime.planner import Assignment
 
 FEW_ROWS: Final = 50_000
 """A batch that reads more is not small: from here on several cores are worth what it costs to reach them."""
