@@ -105,8 +105,3 @@ def data(tmp_path: Path) -> Path:
     folder = tmp_path / "data"
     folder.mkdir()
     return folder
-
-
-def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
-    """One process more than there are cores: many tests wait for a JVM, a disk or a moment."""
-    return (os.cpu_count() or 1) + 1

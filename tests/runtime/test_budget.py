@@ -11,6 +11,7 @@ import pytest
 import penstock as pk
 from penstock.runtime import budget
 from penstock.runtime.board import Record
+from penstock.storage.disk import finish_forgetting
 
 BATCHES, ROWS = 80, 40
 
@@ -43,8 +44,13 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> pk.Result:
 
 def test_a_run_that_would_exceed_it_ends_before_that_and_says_what_takes_how_much(tmp_path: Path) -> None:
     seen: list[int] = []
+
+    def look(_: Record) -> None:
+        finish_forgetting()  # old files are deleted by a thread
+        seen.append(size(tmp_path / "run"))
+
     with pytest.raises(pk.WorldError, match="more than is left of what the run may take up on disks") as full:
-        run(tmp_path / "run", disk="300 kB", on_batch=lambda record: seen.append(size(tmp_path / "run")))
+        run(tmp_path / "run", disk="300 kB", on_batch=look)
     assert 150_000 < seen[-1] < 300_000
     told = str(full.value)
     assert "at most 300.0 kB" in told
