@@ -107,7 +107,7 @@ class Budget:
         self._since = {later: staged for later, staged in self._since.items() if later > batch}
 
     def _is_full(self, used: int) -> bool:
-        return used + max(self._most, self._limit // _RESERVE) > self._limit
+        return used + self._most + self._limit // _RESERVE > self._limit
 
     def _make_room(self, job: Job, batch: int, kept: Mapping[str, KeptResults]) -> list[Stored]:
         """Let the oldest history leave until a part of the budget is free."""
