@@ -59,6 +59,7 @@ class Case:
     again: int | None
     """After a query was detached, it is attached once more."""
     restarts: frozenset[int]
+    share: float = 0.5
 
     def network(self, *, always: bool = False) -> pk.Network:
         net = pk.Network("live")
@@ -107,6 +108,7 @@ def cases(draw: st.DrawFn) -> Case:
         detach,
         again,
         draw(st.frozensets(st.integers(0, 2 * batches), max_size=3)),
+        draw(st.sampled_from((0.3, 1.0))),
     )
 
 
@@ -143,7 +145,9 @@ def run_attached(case: Case, folder: Path, since: object = "beginning") -> tuple
     for batch in range(MOST):
         changed = False
         if batch == case.attach or batch == case.again:
-            shelf.change(attached_plan(shelf.newest, Order(query, ("point",), "q", since)), (), shelf.newest.version)
+            shelf.change(
+                attached_plan(shelf.newest, Order(query, ("point",), "q", since, case.share)), (), shelf.newest.version
+            )
             there = changed = True
         if batch == case.detach:
             shelf.change(detached_plan(shelf.newest, "q"), (), shelf.newest.version)

@@ -47,7 +47,7 @@ class HistoryPace:
 
     def done(self) -> None:
         """Somebody asks for the next batch: the one before is done."""
-        if self._under_way is None:
+        if self._under_way is None or self._share >= 1:
             return
         (began, rows), self._under_way = self._under_way, None
         seconds = max(1e-6, self._clock() - began)
