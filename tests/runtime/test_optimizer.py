@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import pickle
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -13,13 +14,17 @@ import pytest
 
 import penstock as pk
 from penstock.errors import QueryError
+from penstock.language.attaching import Order
 from penstock.plan.compile import compile_network
 from penstock.plan.optimize import without_combining
 from penstock.plan.plan import Step
+from penstock.runtime.attaching import attached_plan
 from penstock.runtime.board import Record
 from penstock.runtime.box_statistics import NOTHING_YET, BoxStatistics
+from penstock.runtime.local import LocalExecutor
 from penstock.runtime.opening import open_job
 from penstock.runtime.optimizer import Optimizer, known_of
+from penstock.runtime.result import Result
 from penstock.runtime.settings import Settings
 from penstock.runtime.shelf import Shelf
 from penstock.runtime.work import BoxWork, InputCount
@@ -194,3 +199,31 @@ def test_a_change_that_does_great_harm_is_taken_back(tmp_path: Path) -> None:
     assert first.cost_after > first.cost_before
     assert second.taken_back
     job.release()
+
+
+def slow_first(stream: pk.Stream) -> None:
+    stream.where("md5(s) > '1'", name="dear").where("k = 3", name="cheap").output("o")
+
+
+def test_filters_of_an_attached_query_are_arranged_on_both_sides_of_its_seam(tmp_path: Path) -> None:
+    net = pk.Network("attached")
+    stream = net.source("in", pk.memory(ROWS, schema=SCHEMA, train=2_000)).connection_point("point", key="k")
+    stream.where("k = 5").output("live")
+    settings = Settings(buckets=1, tasks=1, optimize="on", durability="process")
+    job = open_job(compile_network(net.network), settings, Folder(str(tmp_path)), cores=1, dumps=pickle.dumps)
+    executor, shelf = LocalExecutor(job), Shelf.of(job)
+    for batch in range(400):
+        if batch == 3:
+            order = Order(slow_first, ("point",), "q", share=1.0)
+            shelf.change(attached_plan(shelf.newest, order), (), shelf.newest.version)
+        if executor.step() is None:
+            break
+    executor.close()
+    arranged = [version for version in shelf.versions.all() if version.arrangement]
+    assert arranged
+    assert all(query["name"] == "q" for query in arranged[-1].attached)
+    assert sorted(Result(shelf.newest)["o"]["ts"].to_pylist()) == expected(ROWS)
+
+
+def expected(rows: list[tuple[Any, ...]]) -> list[int]:
+    return [ts for ts, k, s in rows if k == 3 and hashlib.md5(s.encode()).hexdigest() > "1"]
