@@ -17,13 +17,14 @@ from pathlib import Path
 import pytest
 
 import penstock.boxes
-from penstock.algebra.box import Box, Output, Stateful, Stateless, View
+from penstock.algebra.box import Box, End, Stateful, Stateless
 from penstock.algebra.source import Source
+from penstock.boxes.filter.box import Sieve
 from penstock.boxes.on_arrival import OnArrival
 from penstock.language.box_list import boxes as all_cards
 
 ROOT = Path(__file__).resolve().parents[2]
-BASES = {Stateless, Stateful, OnArrival}
+BASES = {Stateless, Stateful, End, OnArrival, Sieve}
 HEAVY = ("workers", "entry", "holder", "operator")
 """The modules of a room that nobody needs who only plans."""
 
@@ -57,7 +58,7 @@ def imported(box: type[Box], method: str) -> Iterator[tuple[str, str]]:
 @pytest.mark.parametrize("box", declarations(), ids=lambda box: box.__name__)
 def test_a_box_is_complete(box: type[Box]) -> None:
     assert not inspect.isabstract(box), f"{box.__name__} lacks {', '.join(sorted(box.__abstractmethods__))}"
-    assert issubclass(box, Stateless | Stateful | Source | Output | View)
+    assert issubclass(box, Stateless | Stateful | Source | End)
     assert box.kind
 
 

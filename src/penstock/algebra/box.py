@@ -272,13 +272,8 @@ class Stateful(Box):
 
 
 @dataclass(frozen=True)
-class Output(Box):
-    """Where a stream leaves the network."""
-
-    target: Target
-
-    kind: ClassVar[str] = "output"
-    page: ClassVar[str] = "outputs.md"
+class End(Box):
+    """Where a path of the network ends."""
 
     @property
     def ports(self) -> tuple[str, ...]:
@@ -289,6 +284,19 @@ class Output(Box):
 
     def progress(self, port: int, inputs: Sequence[Marks]) -> Marks:
         return inputs[0]
+
+    def required(self, port_columns: Sequence[frozenset[str]]) -> tuple[frozenset[str], ...]:
+        return (frozenset(self.inputs[0].schema.names),)
+
+
+@dataclass(frozen=True)
+class Output(End):
+    """Where a stream leaves the network."""
+
+    target: Target
+
+    kind: ClassVar[str] = "output"
+    page: ClassVar[str] = "outputs.md"
 
     def required(self, port_columns: Sequence[frozenset[str]]) -> tuple[frozenset[str], ...]:
         # All tuples have a QoS timestamp, but arrival order is carried only where somebody asks for it.
@@ -303,24 +311,11 @@ class Output(Box):
 
 
 @dataclass(frozen=True)
-class View(Box):
+class View(End):
     """A path without an application (aurora.md 2.1): what leaves here is computed when somebody asks for it."""
 
     kind: ClassVar[str] = "view"
     page: ClassVar[str] = "views.md"
-
-    @property
-    def ports(self) -> tuple[str, ...]:
-        return ()
-
-    def schema(self, port: int) -> pa.Schema:
-        return self.inputs[0].schema
-
-    def progress(self, port: int, inputs: Sequence[Marks]) -> Marks:
-        return inputs[0]
-
-    def required(self, port_columns: Sequence[frozenset[str]]) -> tuple[frozenset[str], ...]:
-        return (frozenset(self.inputs[0].schema.names),)
 
     def describe(self) -> str:
         return "computed when it is read"

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from penstock.algebra.box import Box, Output, Port, View
+from penstock.algebra.box import Box, End, Output, Port
 from penstock.algebra.source import Source
 from penstock.errors import InternalError, QueryError
 
@@ -74,7 +74,7 @@ class Network:
         """The invariants that every network keeps, built by hand or rewritten by a rule."""
         seen: set[tuple[bool, str]] = set()
         for box in self.boxes:
-            label = (isinstance(box, Output | View), box.name)
+            label = (isinstance(box, End), box.name)
             if label in seen:
                 raise InternalError(f"two boxes are named '{box.name}'", network=self.name)
             for port in box.inputs:

@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from penstock.algebra.box import Box, Output, Port, View
+from penstock.algebra.box import Box, End, Output, Port
 from penstock.algebra.expressions.binding import bind_predicate
 from penstock.algebra.naming import did_you_mean
 from penstock.algebra.network import Attached, Network
@@ -91,7 +91,7 @@ def attach(network: Network, order: Order, place: Callable[[Output], Folder], ma
     except TypeError as error:
         raise QueryError(f"the query '{order.name}' cannot be built", found=f"TypeError: {error}") from error
     fresh = builder._boxes[len(network.boxes) :]
-    outputs = tuple(box.name for box in fresh if isinstance(box, Output | View))
+    outputs = tuple(box.name for box in fresh if isinstance(box, End))
     if not any(isinstance(box, Output) for box in fresh):
         raise QueryError(
             f"the query '{order.name}' has no output", network=network.name, hint="end its stream with .output('name')"
@@ -104,7 +104,7 @@ def attach(network: Network, order: Order, place: Callable[[Output], Folder], ma
             expected="streams of connection points alone",
             hint="add the input to the application, and change the run with it",
         )
-    boxes = tuple(box.name for box in fresh if not isinstance(box, Output | View))
+    boxes = tuple(box.name for box in fresh if not isinstance(box, End))
     told = Attached(order.name, tuple(order.at), _since_text(order.since), order.share, boxes, outputs)
     return Network(network.name, tuple(builder._boxes), attached=(*network.attached, told))
 
@@ -133,9 +133,11 @@ def detach(network: Network, name: str) -> Network:
 
 def grafted(base: Network, before: Network | None, place: Callable[[Output], Folder]) -> Network:
     """A network with all queries that were attached to an earlier version of it."""
+    if before is None:
+        return base
     network = base
-    for known in before.attached if before is not None else ():
-        network = _graft(network, known, [box for box in before.boxes if _belongs(box, known)], place)  # type: ignore[union-attr]
+    for known in before.attached:
+        network = _graft(network, known, [box for box in before.boxes if _belongs(box, known)], place)
     return network
 
 
@@ -144,7 +146,7 @@ def _graft(network: Network, known: Attached, boxes: Sequence[Box], place: Calla
     builder._boxes.extend(network.boxes)
     for name in known.at:
         point_or_view(network, name)  # refused, if it is gone
-    found = {box.name: box for box in network.boxes if not isinstance(box, Output | View)}
+    found = {box.name: box for box in network.boxes if not isinstance(box, End)}
     for box in boxes:
         inputs = tuple(_rebound(port, found, known, network) for port in box.inputs)
         new = replace(box, inputs=inputs) if inputs else box
@@ -153,7 +155,7 @@ def _graft(network: Network, known: Attached, boxes: Sequence[Box], place: Calla
             folder = place(point)
             new = replace(new, connector=replace(new.connector, folder=folder))
         builder._add(new)
-        if not isinstance(new, Output | View):
+        if not isinstance(new, End):
             found[new.name] = new
     return Network(network.name, tuple(builder._boxes), attached=(*network.attached, known))
 
@@ -171,7 +173,7 @@ def _rebound(port: Port, found: Mapping[str, Box], known: Attached, network: Net
 
 
 def _belongs(box: Box, known: Attached) -> bool:
-    return box.name in (known.outputs if isinstance(box, Output | View) else known.boxes)
+    return box.name in (known.outputs if isinstance(box, End) else known.boxes)
 
 
 def _since_text(since: Since) -> str:

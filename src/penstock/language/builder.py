@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 import pyarrow as pa
 
-from penstock.algebra.box import Box, Output, Port, View
+from penstock.algebra.box import Box, End, Port
 from penstock.algebra.expressions.binding import bind_predicate
 from penstock.algebra.network import Network as FrozenNetwork
 from penstock.algebra.schema import SchemaLike, parse_schema, plain_schema
@@ -131,8 +131,8 @@ class Builder:
     def _add(self, box: Box) -> Stream:
         require_name(box.name)
         # Outputs have names of their own: a stream may leave under the name of its input.
-        leaves = isinstance(box, Output | View)
-        rivals = [b.name for b in self._boxes if isinstance(b, Output | View) == leaves]
+        leaves = isinstance(box, End)
+        rivals = [b.name for b in self._boxes if isinstance(b, End) == leaves]
         if box.name in rivals:
             raise QueryError(
                 f"there is already {'an output' if leaves else 'a box'} named '{box.name}'",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
@@ -19,21 +20,15 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Filter(Stateless):
-    """SQuAl Filter: m predicates, m + 1 outputs; a tuple leaves by the first one it satisfies, or by the last port."""
-
-    predicates: tuple[Expression, ...]
-    rest: bool = True
-    """Whether the (m+1)st output exists; `where` has only the first."""
+class Sieve(Stateless):
+    """Lets tuples through as they are, or not: what all filters have in common."""
 
     kind: ClassVar[str] = "filter"
-    page: ClassVar[str] = "boxes/filter.md"
 
     @property
-    def ports(self) -> tuple[str, ...]:
-        if not self.rest:
-            return tuple(str(i + 1) for i in range(len(self.predicates))) if len(self.predicates) > 1 else ("",)
-        return tuple(str(i + 1) for i in range(len(self.predicates) + 1))
+    @abstractmethod
+    def asked(self) -> tuple[Expression, ...]:
+        """All predicates."""
 
     def schema(self, port: int) -> pa.Schema:
         return self.inputs[0].schema
@@ -42,7 +37,7 @@ class Filter(Stateless):
         return inputs[0]
 
     def required(self, port_columns: Sequence[frozenset[str]]) -> tuple[frozenset[str], ...]:
-        used = frozenset(c for p in self.predicates for c in p.columns)
+        used = frozenset(column for predicate in self.asked for column in predicate.columns)
         return (used.union(*port_columns),)
 
     def spread(self, keys: tuple[str, ...]) -> tuple[str, ...] | None:
@@ -55,16 +50,39 @@ class Filter(Stateless):
     def order_before(self, slot: int, order: str) -> str:
         return order
 
-    def bounds_before(self, slot: int, behind: Sequence[Bounds | None]) -> Bounds | None:
-        from penstock.algebra.expressions.predicate_bounds import bounds_of
-
-        asked = [bounds_of(predicate, self.inputs[0].schema) for predicate in self.predicates]
-        return either(
-            both(own, other) for own, other in zip((*asked, *((None,) if self.rest else ())), behind, strict=True)
-        )
-
     def mark_way(self, on: str, by: Collection[str]) -> Along:
         return Along(on, {name: name for name in by})
+
+    def bounds_asked(self) -> list[Bounds | None]:
+        """What each predicate asks of single columns."""
+        from penstock.algebra.expressions.predicate_bounds import bounds_of
+
+        return [bounds_of(predicate, self.inputs[0].schema) for predicate in self.asked]
+
+
+@dataclass(frozen=True)
+class Filter(Sieve):
+    """SQuAl Filter: m predicates, m + 1 outputs; a tuple leaves by the first one it satisfies, or by the last port."""
+
+    predicates: tuple[Expression, ...]
+    rest: bool = True
+    """Whether the (m+1)st output exists; `where` has only the first."""
+
+    page: ClassVar[str] = "boxes/filter.md"
+
+    @property
+    def ports(self) -> tuple[str, ...]:
+        if not self.rest:
+            return tuple(str(i + 1) for i in range(len(self.predicates))) if len(self.predicates) > 1 else ("",)
+        return tuple(str(i + 1) for i in range(len(self.predicates) + 1))
+
+    @property
+    def asked(self) -> tuple[Expression, ...]:
+        return self.predicates
+
+    def bounds_before(self, slot: int, behind: Sequence[Bounds | None]) -> Bounds | None:
+        asked = (*self.bounds_asked(), *((None,) if self.rest else ()))
+        return either(both(own, other) for own, other in zip(asked, behind, strict=True))
 
     def operator(self, needed: Collection[str], rows: pa.Table | None = None) -> Operator:
         from penstock.boxes.filter.operator import FilterOp

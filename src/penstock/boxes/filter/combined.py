@@ -8,51 +8,34 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from typing import TYPE_CHECKING, ClassVar
 
 import pyarrow as pa
 
-from penstock.algebra.box import Stateless
+from penstock.algebra.expressions.bounds import Bounds, both
 from penstock.algebra.expressions.expression import Expression
-from penstock.algebra.mark_ways import Along
-from penstock.algebra.marks import Marks
+from penstock.boxes.filter.box import Sieve
 
 if TYPE_CHECKING:
     from penstock.operators.protocol import Operator
 
 
 @dataclass(frozen=True)
-class CombinedFilter(Stateless):
+class CombinedFilter(Sieve):
     """Several filters with one output each."""
 
     parts: tuple[tuple[str, Expression], ...]
     """The predicate of each filter, by the name of the box that its work is told of."""
 
-    kind: ClassVar[str] = "filter"
     page: ClassVar[str] = "optimizer.md"
 
-    def schema(self, port: int) -> pa.Schema:
-        return self.inputs[0].schema
-
-    def progress(self, port: int, inputs: Sequence[Marks]) -> Marks:
-        return inputs[0]
-
-    def required(self, port_columns: Sequence[frozenset[str]]) -> tuple[frozenset[str], ...]:
-        used = frozenset(column for _, predicate in self.parts for column in predicate.columns)
-        return (used.union(*port_columns),)
-
-    def spread(self, keys: tuple[str, ...]) -> tuple[str, ...] | None:
-        return keys
-
     @property
-    def step(self) -> int | None:
-        return None
+    def asked(self) -> tuple[Expression, ...]:
+        return tuple(predicate for _, predicate in self.parts)
 
-    def order_before(self, slot: int, order: str) -> str:
-        return order
-
-    def mark_way(self, on: str, by: Collection[str]) -> Along:
-        return Along(on, {name: name for name in by})
+    def bounds_before(self, slot: int, behind: Sequence[Bounds | None]) -> Bounds | None:
+        return reduce(both, self.bounds_asked(), behind[0])
 
     def operator(self, needed: Collection[str], rows: pa.Table | None = None) -> Operator:
         from penstock.boxes.filter.operator import CombinedFilterOp
