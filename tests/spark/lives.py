@@ -109,6 +109,16 @@ class Life:
             time.sleep(0.01)
         self.process.wait()
 
+    def kill_after(self, board: Path, batch: int, seconds: float) -> None:
+        """Kill it so long after a batch is on its board; it must not have ended before."""
+        groups = self.groups()
+        while newest_batch(board) < batch:
+            assert self.process.poll() is None, self.log.read_text(errors="replace")
+            groups = self.groups()
+            time.sleep(0.01)
+        time.sleep(seconds)
+        self.kill(groups)
+
     def finish(self, seconds: float = 300) -> dict[str, Any]:
         """Wait for the end; what the run told."""
         try:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import random
-import time
 from pathlib import Path
 from typing import Any
 
@@ -54,14 +53,7 @@ def test_kills_around_attaching_do_not_matter(calm: Calm, tmp_path: Path) -> Non
     moments = sorted(rng.choice(range(1, 5)) * EVERY + rng.randint(-1, 2) for _ in range(KILLS))
     for number, moment in enumerate(moments):
         life = _begin(calm.data, tmp_path, str(EVERY), rng.choice(("express", "exchange")), f"life-{number}.log")
-        aim = max(moment, newest_batch(board) + 1)
-        groups = life.groups()
-        while newest_batch(board) < aim:
-            assert life.process.poll() is None, life.log.read_text(errors="replace")
-            groups = life.groups()
-            time.sleep(0.01)
-        time.sleep(rng.uniform(0, 0.4))
-        life.kill(groups)
+        life.kill_after(board, max(moment, newest_batch(board) + 1), rng.uniform(0, 0.4))
     told = _begin(calm.data, tmp_path, str(EVERY), log="last.log").finish()
     _check(calm, told, tmp_path / "out")
     assert told["attached"] == list(QUERIES)

@@ -12,9 +12,9 @@ of a task may also come late: it is kept, and run again when later batches are d
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from random import Random
-from typing import Final
+from typing import Any, Final
 
 from penstock.errors import WorldError
 from penstock.runtime.board import Board, Record
@@ -105,27 +105,28 @@ class SparkModel:
         assignments = self._planner.assignments(start, end)
         express = self._random.random() < 0.5
         if express and self._random.random() < 0.5:
-            rows = self._attempt(lambda: _read_here(job, assignments, batch))
+            rows = self._attempt(_read_here, job, assignments, batch)
         else:
             rows = []
             for assignment in assignments:
-                rows += self._attempt(lambda a=assignment: list(read_assignment(job, a, batch)))  # type: ignore[misc]
+                rows += self._attempt(read_assignment, job, assignment, batch)
             rows = list(from_batches(to_batch(row) for row in rows))
         if express:
             with synced_together():
                 self._outlet.announce(job, batch, self._log.offset(batch) or "")
-                return self._attempt(lambda: run_stages(job, batch, rows))
+                return self._attempt(run_stages, job, batch, rows)
         for stage in range(1, job.plan.stages + 1):
             arrived = list(from_batches(to_batch(row) for row in rows))
             rows = []
             for bucket in range(job.settings.buckets):
                 mine = [row for row in arrived if row.bucket == bucket]
-                rows += self._attempt(
-                    lambda s=stage, b=bucket, m=mine: list(run_stage(job, s, b, batch, m))  # type: ignore[misc]
-                )
+                rows += self._attempt(run_stage, job, stage, bucket, batch, mine)
         return rows
 
-    def _attempt(self, task: Callable[[], list[Row]]) -> list[Row]:
+    def _attempt(self, work: Callable[..., Iterable[Row]], *of: Any) -> list[Row]:
+        def task() -> list[Row]:
+            return list(work(*of))
+
         if self._random.random() < _LATE:
             self._late.append(task)
             if self._random.random() < 0.3:
