@@ -20,6 +20,7 @@ from penstock.algebra.joint_punctuation import JointUse
 from penstock.algebra.mark_ways import Along, Together
 from penstock.algebra.marks import Marks
 from penstock.algebra.order import ANY, ARRIVAL
+from penstock.algebra.temporal.properties import NOTHING, Properties
 
 if TYPE_CHECKING:
     from penstock.algebra.expressions.bounds import Bounds
@@ -53,6 +54,16 @@ class Port:
         """All marks that it could state, with nothing known of them."""
         return self.box.shape(self.index)
 
+    @property
+    def temporal(self) -> bool:
+        """Whether what begins here is a temporal stream, of elements."""
+        return self.box.temporal(self.index)
+
+    @property
+    def properties(self) -> Properties:
+        """What is known of every stream that can begin here."""
+        return self.box.properties(self.index)
+
 
 @dataclass(frozen=True)
 class Box(ABC):
@@ -71,6 +82,8 @@ class Box(ABC):
     """Whether every tuple that came leaves once, by its first port or by that of errors."""
     begins_pairs: ClassVar[bool] = False
     """Whether it makes joint marks of marks that its inputs state alone."""
+    takes_temporal: ClassVar[bool] = False
+    """Whether it gives elements of temporal streams the meaning that they have."""
 
     @property
     def ports(self) -> tuple[str, ...]:
@@ -80,6 +93,14 @@ class Box(ABC):
     @abstractmethod
     def schema(self, port: int) -> pa.Schema:
         """The schema of an output port, derived from those of the inputs."""
+
+    def temporal(self, port: int) -> bool:
+        """Whether an output port brings elements of a temporal stream."""
+        return False
+
+    def properties(self, port: int) -> Properties:
+        """What is known of every stream that an output port can bring."""
+        return NOTHING
 
     @abstractmethod
     def progress(self, port: int, inputs: Sequence[Marks]) -> Marks:
@@ -274,6 +295,8 @@ class Stateful(Box):
 @dataclass(frozen=True)
 class End(Box):
     """Where a path of the network ends."""
+
+    takes_temporal: ClassVar[bool] = True
 
     @property
     def ports(self) -> tuple[str, ...]:

@@ -147,6 +147,7 @@ class Builder:
                 f"'{streams[taken[0]].name}'",
                 hint="give the box another name",
             )
+        _refuse_elements(box)
         self._boxes.append(box)
         return Stream(self, Port(box, 0))
 
@@ -168,6 +169,19 @@ class Builder:
 
 def _ports(box: Box) -> list[Port]:
     return [Port(box, index) for index in range(len(box.ports))]
+
+
+def _refuse_elements(box: Box) -> None:
+    """Refuse a temporal stream where a box would take its elements for facts."""
+    if box.takes_temporal:
+        return
+    for port in box.inputs:
+        if port.temporal:
+            raise QueryError(
+                f"a {box.kind} takes no temporal stream: it cannot revise what it has made of events",
+                expected="a stream whose tuples never change",
+                found=f"'{port.name}', whose elements insert and adjust events",
+            )
 
 
 def _default(tuples: pa.Schema, timestamps: str) -> str:
