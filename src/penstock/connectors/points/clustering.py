@@ -2,7 +2,8 @@
 
 A run with ten batches a second adds a million files a day. Files of neighbouring batches become one, `FAN` at least at
 a time, and only with others of about their size: so each row is copied a few times in all. In every file rows lie by
-the storage key and then by time, in small row groups, so that who filters on the key reads few of them.
+the storage key and then by time, in small row groups, so that who filters on the key reads few of them. A file of many
+rows is sorted in pieces, which are in order of arrival: so that who reads all of it reads a piece at a time.
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ MERGED_BYTES: Final = 32 << 20
 """Files of this size stay as they are, and are as large as merged ones get, about: they are merged in memory."""
 GROUP_ROWS: Final = 1 << 15
 """Rows of a row group: what a reader that looks for one key reads at least."""
+PIECE_ROWS: Final = 32 * GROUP_ROWS
+"""Rows of a piece: who looks for one key reads a row group of each, and who reads all sorts so many at once."""
 _SMALLEST: Final = 64 << 10
 """Files up to this size count as of one size."""
 
@@ -58,7 +61,14 @@ def _runs(files: Sequence[StoredFile], size: int) -> list[list[StoredFile]]:
 
 
 def clustered(rows: pa.Table, key: Sequence[str], time: str | None) -> pa.Table:
-    """Rows in the order in which a file holds them: by key and time, or in order of arrival without a key."""
-    arrival = (BATCH_COLUMN, ARRIVAL_COLUMN)
-    order = (*key, *((time,) if time is not None else ()), *arrival) if key else arrival
-    return rows.sort_by([(name, "ascending") for name in dict.fromkeys(order)])
+    """Rows in the order in which a file holds them: piece by piece by key and time, or in order of arrival without a
+    key."""
+    arrived = rows.sort_by([(name, "ascending") for name in _ARRIVAL])
+    if not key:
+        return arrived
+    order = dict.fromkeys((*key, *((time,) if time is not None else ()), *_ARRIVAL))
+    pieces = (arrived.slice(first, PIECE_ROWS) for first in range(0, max(1, rows.num_rows), PIECE_ROWS))
+    return pa.concat_tables(piece.sort_by([(name, "ascending") for name in order]) for piece in pieces)
+
+
+_ARRIVAL: Final = (BATCH_COLUMN, ARRIVAL_COLUMN)

@@ -2,7 +2,7 @@
 
 ```
  driver:  all that the table holds now: files by batches ──> then commit by commit, each a batch or more ──> splits
- worker:  the files of a split together ──> rows by (batch, place in the order of arrival) ──> chunks
+ worker:  row groups whose rows arrived together ──> rows by (batch, place in the order of arrival) ──> chunks
 ```
 
 The tuples come in the order in which they arrived, with the QoS timestamps that they had, however many files a batch
@@ -30,7 +30,9 @@ from penstock.connectors.delta.input_position import ALL_GROUPS, DeltaSplit, Iss
 from penstock.connectors.delta.needed_groups import NeededGroups
 from penstock.connectors.delta.table_log import AddedFile, Commit, TableLog, opening
 from penstock.connectors.delta.where_to_start import BEGINNING_WORD, Since, Start, check_since, standing_before
-from penstock.connectors.files.formats.format import Cut
+from penstock.connectors.files.formats.format import BrokenFileError, Cut
+from penstock.connectors.files.formats.parquet import Parquet
+from penstock.connectors.points.arrival_layout import Groups, Stretch, stretches
 from penstock.connectors.points.stored_files import (
     ARRIVAL_COLUMN,
     ARRIVED_COLUMN,
@@ -44,6 +46,8 @@ from penstock.errors import WorldError
 from penstock.storage.folder import Folder
 
 _CHUNK_ROWS: Final = 1 << 17
+_CUT_ROWS: Final = 1 << 19
+"""How many rows one task reads, about."""
 
 
 @dataclass(frozen=True)
@@ -51,6 +55,11 @@ class Unit(AddedFile):
     """Files that are read together: between any two units lies the end of a batch."""
 
     files: tuple[AddedFile, ...] = ()
+
+    @property
+    def places(self) -> tuple[tuple[str, int], ...]:
+        """Paths and sizes of its files."""
+        return tuple((file.path, file.size) for file in self.files)
 
     @staticmethod
     def of(files: Sequence[AddedFile]) -> Unit:
@@ -63,10 +72,18 @@ class Unit(AddedFile):
 
 @dataclass(frozen=True)
 class PointSplit(DeltaSplit):
-    """Rows of a unit, from one place in the order of arrival to another; `path` is that of its first file."""
+    """Rows of a unit, from one place in the order of arrival to another; `path` is that of its first file.
+
+    `at` and `end` are numbers of stretches of the unit, and places are counted from the first of these. Where nobody
+    knows the stretches, or only some rows of the unit are needed, it is the unit as a whole.
+    """
 
     files: tuple[tuple[str, int], ...] = ()
     """Paths and sizes."""
+
+    @property
+    def in_stretches(self) -> bool:
+        return self.end != ALL_GROUPS
 
 
 @dataclass(frozen=True)
@@ -102,28 +119,48 @@ class PointInput(DeltaInput):
 
     def _read(self, split: DeltaSplit, schema: pa.Schema, columns: Sequence[str]) -> Iterator[Chunk]:
         assert isinstance(split, PointSplit)
-        whole = split.first == 0 and split.last is None
-        # The next train goes on in the same unit: what is left of it need not be read and sorted once more.
-        # A place inside a unit counts all rows before it, so these are all read.
-        read, point = (_in_order, self) if whole else (_in_order_again, replace(self, needed=None))
-        rows = read(point, replace(split, seq=0, rows=0, first=0, last=None), schema, tuple(columns))
-        if split.first == 0:
-            yield from rows.rejects
-        begin = int(np.searchsorted(rows.places, split.first))
-        end = len(rows.places) if split.last is None else int(np.searchsorted(rows.places, split.last))
-        for first in range(begin, end, _CHUNK_ROWS):
-            some = rows.table.slice(first, min(_CHUNK_ROWS, end - first)).combine_chunks()
-            yield Chunk(
-                some.select(list(columns)).to_batches()[0],
-                arrived=some.column(ARRIVED_COLUMN).combine_chunks(),
-                places=pa.array(rows.places[first : first + some.num_rows] - first),
-            )
+        for rows, before in self._sorted(split, schema, tuple(columns)):
+            if split.first <= before:
+                yield from rows.rejects
+            begin = int(np.searchsorted(rows.places, split.first - before))
+            last = len(rows.places) if split.last is None else int(np.searchsorted(rows.places, split.last - before))
+            for first in range(begin, last, _CHUNK_ROWS):
+                some = rows.table.slice(first, min(_CHUNK_ROWS, last - first)).combine_chunks()
+                yield Chunk(
+                    some.select(list(columns)).to_batches()[0],
+                    arrived=some.column(ARRIVED_COLUMN).combine_chunks(),
+                    places=pa.array(rows.places[first : first + some.num_rows] - first),
+                )
 
-    def files_of(self, split: PointSplit, schema: pa.Schema, columns: Sequence[str]) -> Iterator[Chunk]:
-        """The rows of a unit as its files hold them, with the columns of the point."""
+    def _sorted(self, split: PointSplit, schema: pa.Schema, columns: tuple[str, ...]) -> Iterator[tuple[_Sorted, int]]:
+        """The rows of a split in order of arrival, some more before and behind them, and how many precede these."""
+        unit = replace(split, seq=0, rows=0, at=0, end=ALL_GROUPS, first=0, last=None)
+        if not split.in_stretches:
+            whole = split.first == 0 and split.last is None
+            # A place inside a unit counts all rows before it, so these are all read.
+            read, point = (_in_order, self) if whole else (_in_order_again, replace(self, needed=None))
+            yield read(point, unit, (), schema, columns), 0
+            return
+        before = 0
+        for stretch in self.stretches_of(unit.files)[split.at : split.end]:
+            behind = split.last is not None and split.last <= before
+            if split.first < before + stretch.rows and not behind:
+                # The next train goes on in the same stretch: what is left of it need not be read and sorted once more.
+                yield _in_order_again(replace(self, needed=None), unit, stretch.groups, schema, columns), before
+            before += stretch.rows
+
+    def stretches_of(self, files: tuple[tuple[str, int], ...]) -> tuple[Stretch, ...]:
+        """The stretches of a unit."""
+        return _stretches(replace(self, needed=None), files)
+
+    def files_of(
+        self, unit: PointSplit, groups: Sequence[Groups], schema: pa.Schema, columns: Sequence[str]
+    ) -> Iterator[Chunk]:
+        """The rows of a unit as its files hold them, with the columns of the point: of these row groups, or of all."""
         shape, wanted = pa.schema([*schema, *OWN_FIELDS]), [*columns, *OWN_COLUMNS]
-        for path, size in split.files:
-            one = DeltaSplit(split.shard, split.seq, split.rows, split.version, path, size, issued=split.issued)
+        for some in groups or (Groups(file, 0, ALL_GROUPS) for file in range(len(unit.files))):
+            path, size = unit.files[some.file]
+            one = DeltaSplit(unit.shard, 0, 0, unit.version, path, size, some.first, some.end, issued=unit.issued)
             yield from super()._read(one, shape, wanted)
 
 
@@ -138,8 +175,10 @@ class _Sorted:
     """What could not be decoded."""
 
 
-def _in_order(point: PointInput, unit: PointSplit, schema: pa.Schema, columns: tuple[str, ...]) -> _Sorted:
-    chunks = list(point.files_of(unit, schema, columns))
+def _in_order(
+    point: PointInput, unit: PointSplit, groups: tuple[Groups, ...], schema: pa.Schema, columns: tuple[str, ...]
+) -> _Sorted:
+    chunks = list(point.files_of(unit, groups, schema, columns))
     broken = [chunk for chunk in chunks if chunk.rejects is not None and chunk.rejects.num_rows]
     shape = pa.schema([*(schema.field(name) for name in columns), *OWN_FIELDS])
     rows = pa.Table.from_batches([chunk.tuples for chunk in chunks], shape)
@@ -152,6 +191,12 @@ def _in_order(point: PointInput, unit: PointSplit, schema: pa.Schema, columns: t
 
 
 _in_order_again = functools.lru_cache(maxsize=1)(_in_order)
+
+
+@functools.lru_cache(maxsize=64)
+def _stretches(point: PointInput, files: tuple[tuple[str, int], ...]) -> tuple[Stretch, ...]:
+    parts = [point.part(DeltaSplit(point.shards()[0], 0, 0, 0, path, size)) for path, size in files]
+    return stretches([Parquet().footer(part) for part in parts])
 
 
 def _places(batches: np.ndarray, arrivals: np.ndarray) -> np.ndarray:
@@ -208,7 +253,31 @@ class PointFeed(DeltaFeed):
         return replace(commit, added=self._held if held else (Unit.of(commit.added),))
 
     def _cuts_of(self, version: int, file: AddedFile) -> Sequence[Cut]:
-        return (Cut(0, ALL_GROUPS, file.rows or 0, file.size, counted=True),)
+        assert isinstance(file, Unit)
+        if self._connector.needed is not None:
+            return (_as_a_whole(file),)
+        if file.path not in self._cuts:
+            self._cuts[file.path] = self._cut(version, file)
+        return self._cuts[file.path]
+
+    def _cut(self, version: int, unit: Unit) -> Sequence[Cut]:
+        """A unit in parts of some stretches."""
+        assert isinstance(self._connector, PointInput)
+        try:
+            with self._connector.explained(version, unit.path):
+                found = self._connector.stretches_of(unit.places)
+        except BrokenFileError:
+            return (_as_a_whole(unit),)  # whoever reads it tells
+        if sum(stretch.rows for stretch in found) != (unit.rows or 0):
+            return (_as_a_whole(unit),)
+        cuts, first, rows = list[Cut](), 0, 0
+        for number, stretch in enumerate(found, 1):
+            rows += stretch.rows
+            if rows >= _CUT_ROWS or number == len(found):
+                size = unit.size * rows // max(1, unit.rows or 0)
+                cuts.append(Cut(first, number, rows, size, counted=True))
+                first, rows = number, 0
+        return cuts
 
     def _needed_of(self, version: int, file: AddedFile, issued: Issued) -> NeededGroups:
         assert isinstance(file, Unit)
@@ -229,10 +298,13 @@ class PointFeed(DeltaFeed):
 
     def _split(self, version: int, file: AddedFile, number: int, rows: int) -> DeltaSplit:
         assert isinstance(file, Unit)
-        files = tuple((one.path, one.size) for one in file.files)
         return PointSplit(
-            self._connector.shards()[0], number, rows, version, file.path, file.files[0].size, files=files
+            self._connector.shards()[0], number, rows, version, file.path, file.files[0].size, files=file.places
         )
+
+
+def _as_a_whole(unit: Unit) -> Cut:
+    return Cut(0, ALL_GROUPS, unit.rows or 0, unit.size, counted=True)
 
 
 def _opened(folder: Folder) -> deltalake.DeltaTable:
