@@ -282,7 +282,9 @@ def _forgetting() -> ThreadPoolExecutor:
 def finish_forgetting() -> None:
     """Wait until what this process wants to be forgotten is gone from local disks."""
     if _forgetting.cache_info().currsize:
-        _forgetting().submit(int).result()
+        # A process that is about to end takes no more work, and waits for what it has taken.
+        with contextlib.suppress(RuntimeError):
+            _forgetting().submit(int).result()
 
 
 # A forked process has none of its parent's threads.
