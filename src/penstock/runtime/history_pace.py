@@ -1,13 +1,16 @@
 """How much of a history one batch reads, so that those who wait for live results hardly notice.
 
 A history may take a share of the work. What a batch takes without it is measured now and then, by a batch that reads
-none; a batch that reads some may take longer by the share, and reads more or less the next time by how long it took.
+none; a batch that reads some may take longer by the share. What a row of history costs is taken from the last batches
+that have read some: from the middle one, for a single batch may take long for reasons of its own.
 All of it only decides where a train ends, which is in the offset: the answer does not depend on it.
 """
 
 from __future__ import annotations
 
+import statistics
 import time
+from collections import deque
 from collections.abc import Callable
 from typing import Final
 
@@ -16,8 +19,12 @@ LEAST_ROWS: Final = 5_000
 """So many are read in any case: a history comes to its end, however slow the machine is."""
 _WITHOUT_EVERY: Final = 8
 """Among so many batches that could read history, one reads none, and the first is such a one."""
-_NEWEST: Final = 0.4
-"""How much the last measurement counts."""
+_REMEMBERED: Final = 7
+"""So many of the last measurements count."""
+_LEAST_COST: Final = 1e-9
+"""No row costs less, in seconds."""
+_MOST_GROWTH: Final = 2
+"""A batch reads at most so many times as many rows as the one before."""
 
 
 class HistoryPace:
@@ -27,8 +34,10 @@ class HistoryPace:
         self._share = share
         self._clock = clock
         self._rows = FIRST_ROWS
-        self._without: float | None = None
-        """What a batch takes that reads no history, in seconds."""
+        self._without = deque[float](maxlen=_REMEMBERED)
+        """What batches took that read no history, in seconds."""
+        self._costs = deque[float](maxlen=_REMEMBERED)
+        """What a row of history took, in batches that read some."""
         self._under_way: tuple[float, int] | None = None
         self._counted = 0
 
@@ -51,9 +60,11 @@ class HistoryPace:
             return
         (began, rows), self._under_way = self._under_way, None
         seconds = max(1e-6, self._clock() - began)
-        if rows == 0 or self._without is None:
-            before = seconds if self._without is None else self._without
-            self._without = before + _NEWEST * (seconds - before)
+        if rows == 0 or not self._without:
+            self._without.append(seconds)
         if rows:
-            allowed = self._without / (1 - self._share)
-            self._rows = max(LEAST_ROWS, int(min(rows, self._rows) * min(2.0, max(0.5, allowed / seconds))))
+            usual = statistics.median(self._without)
+            self._costs.append(max(0.0, seconds - usual) / rows)
+            spare = usual / (1 - self._share) - usual
+            fitting = spare / max(_LEAST_COST, statistics.median(self._costs))
+            self._rows = max(LEAST_ROWS, int(min(fitting, _MOST_GROWTH * min(rows, self._rows))))
