@@ -86,6 +86,7 @@ class Stream:
         assuming: Order | None = None,
         timeout: str | dt.timedelta | None = None,
         origin: str = "epoch",
+        emit: str = "final",
         partial: bool = False,
         flush: str | None = None,
         table: int | None = None,
@@ -114,6 +115,10 @@ class Stream:
         are beyond it. The order's `by` must be among those of the windows. A tuple with more than `slack` larger ones
         of its group before it is out of order, and goes to the late stream, `late()`; so does one without a value.
 
+        With `emit="speculative"` results leave early, in every batch, as a temporal stream: an event for every window
+        and group, valid from the start of its window to the end. Whenever new tuples change a result, the event that
+        was said before is removed and another inserted. When the window closes, the last one is final.
+
         With a `timeout` such as "5 seconds" a window leaves early when its first tuple in the group has arrived that
         long ago. Tuples that come later, and belong to no other window that is open, go to the late stream.
 
@@ -135,6 +140,7 @@ class Stream:
             assuming=assuming,
             timeout=timeout,
             origin=origin,
+            emit=emit,
             partial=partial,
             flush=flush,
             table=table,

@@ -25,6 +25,8 @@ CARDS: Final = (
             "assuming": "pk.order(...): deduce progress from arrival; tuples further out of order go to late()",
             "timeout": "a window open for longer than this on the wall clock leaves as it is",
             "origin": "'epoch': windows start at multiples of advance; 'first': at the first value of the group",
+            "emit": "'final': a result leaves once, when its window is complete; 'speculative': in every batch, and is "
+            "revised",
             "partial": "whether windows of tuples that are not full leave at the end of the input",
             "flush": "smooth the work of window ends: how entries of complete windows leave the low level's table, "
             "'at-once', 'slow', 'lazy' or 'in-order'",
