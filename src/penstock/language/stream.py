@@ -26,6 +26,7 @@ from penstock.boxes.join.verb import join
 from penstock.boxes.map.verb import map_stream
 from penstock.boxes.resample.verb import resample
 from penstock.boxes.table_join.verb import join_table
+from penstock.boxes.temporal_join.verb import join_temporal
 from penstock.boxes.times import downwards, only_progressing, refuse_downwards
 from penstock.boxes.top.verb import top
 from penstock.connectors.points.keeping import Keep
@@ -217,10 +218,16 @@ class Stream:
 
         With a table (`pk.table(...)`) in place of the other stream, `how` is "inner", "left", "semi" or "anti", and
         there is no window: `on`, `size`, `band`, `progress` and `assuming` are left out.
+
+        Two temporal streams are joined while their events are valid: for every two events whose payloads satisfy the
+        predicate, an event that begins with the later and ends with the earlier one. It is revised as they are. `how`
+        is "inner", and there is no window. Elements that adjust what is not there go to `errors()`.
         """
+        window = {"on": on, "size": size, "band": band, "assuming": assuming}
+        window["progress"] = None if progress == "pair" else progress
+        if isinstance(other, Stream) and (self._port.temporal or other._port.temporal):
+            return join_temporal(self, other, predicate, window=window, how=how, names=names, name=name)
         if isinstance(other, StaticTable):
-            window = {"on": on, "size": size, "band": band, "assuming": assuming}
-            window["progress"] = None if progress == "pair" else progress
             return join_table(self, other, predicate, window=window, how=how, names=names, name=name)
         return join(
             self,
