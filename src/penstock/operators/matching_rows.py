@@ -30,6 +30,28 @@ def rows_among(tuples: pa.Table, wanted: pa.Table, by: Sequence[str]) -> Numbers
     return np.sort(kernel.run(sql, tuples=numbered, wanted=wanted.select(list(by))).column("#row").to_numpy())
 
 
+def taken(tuples: pa.Table, rows: Numbers) -> pa.Table:
+    """Some rows of a table, each taken out of its chunk: chunks are not put together for a few rows.
+
+    >>> held = pa.concat_tables([pa.table({"v": [10, 11]}), pa.table({"v": [12, 13]})])
+    >>> taken(held, np.array([3, 0, 3]))["v"].to_pylist()
+    [13, 10, 13]
+    """
+    batches = tuples.to_batches()
+    if len(batches) <= 1:
+        return tuples.take(pa.array(rows))
+    starts = np.cumsum([0, *(batch.num_rows for batch in batches)])
+    order = np.argsort(rows, kind="stable")
+    cuts = np.searchsorted(rows[order], starts).tolist()
+    pieces = [
+        batch.take(pa.array(rows[order[cut:until]] - start))
+        for batch, start, cut, until in zip(batches, starts[:-1], cuts[:-1], cuts[1:], strict=True)
+        if cut < until
+    ]
+    whole = pa.Table.from_batches(pieces, tuples.schema).combine_chunks()
+    return whole.take(pa.array(np.argsort(order)))
+
+
 def last_of_each(tuples: pa.Table, by: Sequence[str]) -> pa.Table:
     """The last row of every group, in their order.
 
@@ -41,4 +63,4 @@ def last_of_each(tuples: pa.Table, by: Sequence[str]) -> pa.Table:
     # Where several rows are written to one place, the last one stays.
     last[numbers] = np.arange(len(numbers))
     rows = np.sort(last)
-    return tuples if len(rows) == tuples.num_rows else tuples.take(pa.array(rows))
+    return tuples if len(rows) == tuples.num_rows else taken(tuples, rows)

@@ -27,7 +27,7 @@ from penstock.algebra.ticks import END, out_of_range, to_ticks
 from penstock.boxes.temporal_join.events import COUNT, START, STOP, added_up, event_schema, numbers_of
 from penstock.operators.arrays import Mask, Numbers
 from penstock.operators.groups import group_numbers
-from penstock.operators.matching_rows import rows_among
+from penstock.operators.matching_rows import rows_among, taken
 
 NO_KIND: Final = "kind is neither insert nor adjust"
 OUT_OF_RANGE: Final = "a time is out of range"
@@ -58,9 +58,9 @@ def changes(elements: pa.Table, payload: pa.Schema, near: Callable[[pa.Table], p
     if takes.any():
         reasons[_takers_of_nothing(elements, ticks, takes, reasons == FINE, payload, near)] = NOT_THERE
     fine = reasons == FINE
-    taken, given = np.flatnonzero(takes & fine), np.flatnonzero(fine & (ticks.stop != ticks.start))
-    less = _events(elements, payload, taken, ticks.start, ticks.old, -1)
-    more = _events(elements, payload, given, ticks.start, ticks.stop, 1)
+    takers, givers = np.flatnonzero(takes & fine), np.flatnonzero(fine & (ticks.stop != ticks.start))
+    less = _events(elements, payload, takers, ticks.start, ticks.old, -1)
+    more = _events(elements, payload, givers, ticks.start, ticks.stop, 1)
     refused = np.flatnonzero(~fine)
     return Changes(
         added_up(pa.concat_tables([less, more]), payload.names),
@@ -115,7 +115,7 @@ def _takers_of_nothing(
     takers, givers = np.flatnonzero(takes), np.flatnonzero(gives)
     wanted = _events(elements, payload, takers, ticks.start, ticks.old, -1)
     held, family = near(wanted), [*payload.names, START]
-    held = held.take(pa.array(rows_among(held, wanted, family)))
+    held = taken(held, rows_among(held, wanted, family))
     together = pa.concat_tables([held, wanted, _events(elements, payload, givers, ticks.start, ticks.stop, 1)])
     families = group_numbers(together, family)
     events = group_numbers(pa.table({"family": families, STOP: together.column(STOP)}), ["family", STOP])
@@ -146,20 +146,20 @@ def _at(rows: Numbers, events: Numbers, troubled: Mask) -> dict[int, int]:
     return dict(zip(rows[keep].tolist(), events[:size][keep].tolist(), strict=True))
 
 
-def _one_by_one(events: Numbers, counts: Numbers, taken: dict[int, int], given: dict[int, int]) -> Numbers:
+def _one_by_one(events: Numbers, counts: Numbers, takes: dict[int, int], gives: dict[int, int]) -> Numbers:
     """The rows that take what is not there, each judged by those before it."""
     there: dict[int, int] = {}
     for event, count in zip(events.tolist(), counts.tolist(), strict=True):
         there[event] = there.get(event, 0) + count
     refused = []
-    for row in sorted({*taken, *given}):
-        if row in taken:
-            if there.get(taken[row], 0) < 1:
+    for row in sorted({*takes, *gives}):
+        if row in takes:
+            if there.get(takes[row], 0) < 1:
                 refused.append(row)
                 continue
-            there[taken[row]] -= 1
-        if row in given:
-            there[given[row]] = there.get(given[row], 0) + 1
+            there[takes[row]] -= 1
+        if row in gives:
+            there[gives[row]] = there.get(gives[row], 0) + 1
     return np.array(refused, np.int64)
 
 

@@ -12,6 +12,7 @@ counts are multiplied, and those of equal pairs added up, so that what comes and
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -23,10 +24,31 @@ from penstock.algebra.temporal.elements import ADJUST, INSERT, KIND, SYNC, VE, V
 from penstock.algebra.ticks import END
 from penstock.boxes.temporal_join.box import TemporalJoin
 from penstock.boxes.temporal_join.events import COUNT, START, STOP, numbers_of, times
-from penstock.operators.arrays import Numbers
+from penstock.operators.arrays import Mask, Numbers
 from penstock.operators.groups import group_numbers
+from penstock.operators.matching_rows import taken
 
 ROW: Final = "#row"
+NARROW: Final = (START, STOP, COUNT, ARRIVED)
+
+
+@dataclass(frozen=True)
+class _Pairs:
+    """Pairs of rows of both sides: when they are valid, and how many more or fewer there are."""
+
+    left: Numbers
+    right: Numbers
+    start: Numbers
+    stop: Numbers
+    count: Numbers
+    arrived: Numbers
+
+    @staticmethod
+    def of(left: Numbers, right: Numbers, sides: Sequence[pa.Table]) -> _Pairs:
+        (starts, stops, counts, arrived) = (
+            (numbers_of(sides[0], name)[left], numbers_of(sides[1], name)[right]) for name in NARROW
+        )
+        return _Pairs(left, right, np.maximum(*starts), np.minimum(*stops), counts[0] * counts[1], np.minimum(*arrived))
 
 
 class PairChanges:
@@ -36,52 +58,48 @@ class PairChanges:
         self._box = box
         predicate = box.pairing.predicate
         used = [box.pairing.side_of(name) for name in (predicate.columns if predicate is not None else ())]
-        self._used = [[column for of, column in used if of == side] for side in (0, 1)]
-        both_valid = '"#vs0" < "#ve1" AND "#vs1" < "#ve0"'
+        self._used = [list(dict.fromkeys(column for of, column in used if of == side)) for side in (0, 1)]
+        both_valid = f'"{START}0" < "{STOP}1" AND "{START}1" < "{STOP}0"'
         condition = f"({predicate.sql}) AND {both_valid}" if predicate is not None else both_valid
         self._match = f'SELECT "{ROW}0" AS l, "{ROW}1" AS r FROM l JOIN r ON {condition}'
         self._payloads = box.pairing.left.names, box.pairing.right.names
 
     def elements(self, held: Sequence[pa.Table], fresh: Sequence[pa.Table]) -> pa.Table | None:
         """What to say of pairs: `held` is what was there of both sides, `fresh` what has changed."""
-        sides = [pa.concat_tables([fresh[side], held[side]]).combine_chunks() for side in (0, 1)]
-        cuts = [table.num_rows for table in fresh]
+        sides = [pa.concat_tables([fresh[side], held[side]]) for side in (0, 1)]
+        pairs = self._changed(sides, [table.num_rows for table in fresh])
+        if not len(pairs.left):
+            return None
+        found = [self._payload(side, sides[side], rows) for side, rows in enumerate((pairs.left, pairs.right))]
+        payloads, (left, right) = [rows for rows, _ in found], [numbers for _, numbers in found]
+        equal = [group_numbers(rows, names) for rows, names in zip(payloads, self._payloads, strict=True)]
+        same = {"l": equal[0][left], "r": equal[1][right], START: pairs.start}
+        families = group_numbers(pa.table(same), list(same))
+        fewer, more = _fewer_and_more(families, pairs)
+        adjusted, partners = _partners(families[fewer], families[more])
+        removed, inserted = np.delete(fewer, adjusted), np.delete(more, partners)
+        rows = np.concatenate([fewer[adjusted], removed, inserted])
+        if not len(rows):
+            return None
+        old = np.concatenate([pairs.stop[fewer[adjusted]], pairs.stop[removed], np.full(len(inserted), END)])
+        new = np.concatenate([pairs.stop[more[partners]], pairs.start[removed], pairs.stop[inserted]])
+        said = [payloads[0].take(pa.array(left[rows])), payloads[1].take(pa.array(right[rows]))]
+        inserts = np.arange(len(rows)) >= len(rows) - len(inserted)
+        return self._said(said, pairs.start[rows], old, new, inserts, pairs.arrived[rows])
+
+    def _changed(self, sides: Sequence[pa.Table], fresh: Sequence[int]) -> _Pairs:
+        """The pairs of which there are more or fewer; what has changed of a side are its first rows."""
+        narrow = [
+            sides[side].select([*dict.fromkeys((*self._used[side], *NARROW))]).combine_chunks() for side in (0, 1)
+        ]
+        sizes = [table.num_rows for table in sides]
         # Changes of the left side meet all of the right one; what was there on the left meets changes of the right.
         parts = [
-            self._matched(sides, (slice(0, cuts[0]), slice(0, sides[1].num_rows))),
-            self._matched(sides, (slice(cuts[0], sides[0].num_rows), slice(0, cuts[1]))),
+            self._matched(narrow, (slice(0, fresh[0]), slice(0, sizes[1]))),
+            self._matched(narrow, (slice(fresh[0], sizes[0]), slice(0, fresh[1]))),
         ]
         left, right = (np.concatenate(rows) for rows in zip(*parts, strict=True))
-        if not len(left):
-            return None
-        start = np.maximum(numbers_of(sides[0], START)[left], numbers_of(sides[1], START)[right])
-        stop = np.minimum(numbers_of(sides[0], STOP)[left], numbers_of(sides[1], STOP)[right])
-        counts = numbers_of(sides[0], COUNT)[left] * numbers_of(sides[1], COUNT)[right]
-        equal = [self._equal(side, sides[side], rows) for side, rows in enumerate((left, right))]
-        families = group_numbers(pa.table({"l": equal[0], "r": equal[1], START: start}), ["l", "r", START])
-        events = group_numbers(pa.table({"family": families, STOP: stop}), ["family", STOP])
-        totals = np.zeros(int(events.max()) + 1, np.int64)
-        np.add.at(totals, events, counts)
-        _, first = np.unique(events, return_index=True)
-        fewer, more = (self._spelled(totals * sign, first, families, stop) for sign in (-1, 1))
-        adjusted, partners = _partners(families[fewer], families[more])
-        single = np.ones(len(fewer), bool), np.ones(len(more), bool)
-        single[0][adjusted], single[1][partners] = False, False
-        removed, inserted = fewer[single[0]], more[single[1]]
-        if not len(adjusted) + len(removed) + len(inserted):
-            return None
-        rows = np.concatenate([fewer[adjusted], removed, inserted])
-        old = np.concatenate([stop[fewer[adjusted]], stop[removed], np.full(len(inserted), END)])
-        new = np.concatenate([stop[more[partners]], start[removed], stop[inserted]])
-        arrived = [numbers_of(sides[side], ARRIVED)[found] for side, found in enumerate((left, right))]
-        return self._said(
-            [sides[0].take(pa.array(left[rows])), sides[1].take(pa.array(right[rows]))],
-            start[rows],
-            old,
-            new,
-            np.arange(len(rows)) >= len(rows) - len(inserted),
-            np.minimum(*arrived)[rows],
-        )
+        return _Pairs.of(left, right, narrow)
 
     def _matched(self, sides: Sequence[pa.Table], parts: tuple[slice, slice]) -> tuple[Numbers, Numbers]:
         """Rows of both sides, of those in some parts, that satisfy the predicate and are valid together."""
@@ -95,23 +113,18 @@ class PairChanges:
 
     def _shown(self, side: int, events: pa.Table, part: slice) -> pa.Table:
         """What the kernel sees of events, under the names that the predicate uses."""
-        columns = {self._box.pairing.inside(side, c): events.column(c) for c in dict.fromkeys(self._used[side])}
+        columns = {self._box.pairing.inside(side, name): events.column(name) for name in self._used[side]}
         columns |= {f"{name}{side}": events.column(name) for name in (START, STOP)}
         columns[f"{ROW}{side}"] = pa.array(np.arange(events.num_rows))
         return pa.table(columns).slice(part.start, part.stop - part.start)
 
-    def _equal(self, side: int, events: pa.Table, rows: Numbers) -> Numbers:
-        """A number for the payload of each row, the same for equal ones."""
+    def _payload(self, side: int, events: pa.Table, rows: Numbers) -> tuple[pa.Table, Numbers]:
+        """The payloads of some rows, those that occur several times once; and for each row which of them it has."""
         found, places = np.unique(rows, return_inverse=True)
-        return group_numbers(events.take(pa.array(found)), self._payloads[side])[places]
-
-    def _spelled(self, totals: Numbers, first: Numbers, families: Numbers, stop: Numbers) -> Numbers:
-        """A row for each single event of which there are more than none, by family and end."""
-        rows = np.repeat(first, np.maximum(totals, 0))
-        return rows[np.lexsort((stop[rows], families[rows]))]
+        return taken(events.select([*self._payloads[side], COUNT]), found), places
 
     def _said(
-        self, sides: Sequence[pa.Table], start: Numbers, old: Numbers, new: Numbers, inserts: Numbers, arrived: Numbers
+        self, sides: Sequence[pa.Table], start: Numbers, old: Numbers, new: Numbers, inserts: Mask, arrived: Numbers
     ) -> pa.Table:
         box, kind = self._box, self._box.time
         columns = {name: sides[side].column(column) for name, side, column in box.pairing.columns}
@@ -125,6 +138,17 @@ class PairChanges:
         }
         schema = box.schema(0).append(pa.field(ARRIVED, pa.int64()))
         return pa.table([columns[name] for name in schema.names], schema=schema)
+
+
+def _fewer_and_more(families: Numbers, pairs: _Pairs) -> tuple[Numbers, Numbers]:
+    """A row for each single pair of which there are fewer, and for each of which there are more; by family and end."""
+    events = group_numbers(pa.table({"family": families, STOP: pairs.stop}), ["family", STOP])
+    _, first = np.unique(events, return_index=True)
+    totals = np.zeros(len(first), np.int64)
+    np.add.at(totals, events, pairs.count)
+    fewer, more = (np.repeat(first, np.maximum(sign * totals, 0)) for sign in (-1, 1))
+    fewer, more = (rows[np.lexsort((pairs.stop[rows], families[rows]))] for rows in (fewer, more))
+    return fewer, more
 
 
 def _partners(fewer: Numbers, more: Numbers) -> tuple[Numbers, Numbers]:

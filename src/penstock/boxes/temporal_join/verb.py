@@ -29,7 +29,7 @@ def join_temporal(
     builder = left._builder
     label = builder._fresh("join", name)
     with builder._building(label):
-        if getattr(right, "_builder", None) is not builder:
+        if right._builder is not builder:
             raise QueryError("the streams of a join belong to different networks")
         if not (left._port.temporal and right._port.temporal):
             alone = right if left._port.temporal else left

@@ -33,7 +33,7 @@ from penstock.boxes.aggregate.holder import AggregateOp
 from penstock.boxes.aggregate.speculative.box import SpeculativeAggregate
 from penstock.operators.arrays import Numbers, ticks_of
 from penstock.operators.groups import parted
-from penstock.operators.matching_rows import last_of_each, rows_among
+from penstock.operators.matching_rows import last_of_each, rows_among, taken
 from penstock.operators.protocol import Departures, Slots
 from penstock.operators.state.chunks import add_chunk
 
@@ -87,8 +87,7 @@ class SpeculativeAggregateOp(AggregateOp):
         windows = np.unique(touched.column(WINDOW).to_numpy())
         tables = self._gathered([p for p in self._slots.numbers() if self._in_any(p, windows)], {})
         for part, held in tables.items():
-            rows = rows_among(held, touched, self._box.by)
-            tables[part] = held if len(rows) == held.num_rows else held.take(pa.array(rows))
+            tables[part] = taken(held, rows_among(held, touched, self._box.by)) if self._box.by else held
         for part, fresh in arrived.items():
             tables[part] = pa.concat_tables([tables[part], fresh]) if part in tables else fresh
         return self._closed({**tables, TOUCHED: touched}, int(windows[0]), int(windows[-1]))
@@ -137,7 +136,7 @@ class SpeculativeAggregateOp(AggregateOp):
         windows = np.unique(self._windows(results)).tolist()
         chunks = [chunk for window in windows for chunk in self._slots.chunks(self._slot(window), SAID)]
         said = pa.concat_tables([self._box.results.empty_table(), *chunks])
-        return self._latest(said.take(pa.array(rows_among(said, results, self._event))))
+        return self._latest(taken(said, rows_among(said, results, self._event)))
 
     def _remember(self, said: pa.Table, last_closed: int) -> None:
         for window, chunk in parted(said, self._windows(said)):
