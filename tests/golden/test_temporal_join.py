@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import datetime as dt
+import operator
 from collections import Counter
+from collections.abc import Callable
 from typing import Any
 
 import pyarrow as pa
@@ -12,6 +14,7 @@ from tests.properties.temporal import Database
 from tests.properties.temporal_source import temporal_source
 
 import penstock as pk
+from penstock.cli.accounts import accounts, balanced
 from penstock.testing import play
 
 USERS = {"who": "string", "room": "string"}
@@ -82,6 +85,56 @@ def test_early_results_of_two_aggregates_are_joined(run: Runner) -> None:
         {(("x", 2, "x", 2), at(0), at(60)): 1, (("x", 1, "x", 1), at(60), at(120)): 1},
     )
     assert result.errors("join1").num_rows == 0
+
+
+def chained(train: int) -> pk.Network:
+    """Counts by one attribute, joined with counts by another: behind another exchange."""
+    net = pk.Network("chained")
+    rows = [(n, "xyz"[n % 3], n % 4) for n in range(40)]
+    stream = net.source("in", pk.memory(rows, schema={"ts": "int64", "k": "string", "v": "int64"}, train=train))
+    one = stream.aggregate({"n": "count(*)"}, size=10, advance=5, by="k", emit="speculative").output("one")
+    other = stream.aggregate({"m": "count(*)"}, size=10, by="v", emit="speculative").output("other")
+    one.join(other, "l.n = r.m", name="equal").output("equal")
+    one.join(other, "l.n > r.m", name="more").output("more")
+    return net
+
+
+def joined(one: Database, other: Database, predicate: Callable[[int, int], bool]) -> Counter[Any]:
+    return Counter(
+        ((*p, *q), max(start, begin), min(stop, end))
+        for p, start, stop in one.events
+        for q, begin, end in other.events
+        if predicate(p[1], q[1]) and max(start, begin) < min(stop, end)
+    )
+
+
+def test_pairs_behind_another_exchange(run: Runner) -> None:
+    result = run(chained(7), buckets=3)
+    found = {name: Database() for name in result.outputs()}
+    for name, database in found.items():
+        database.apply(result[name].to_pylist())
+    assert found["equal"].events == joined(found["one"], found["other"], operator.eq)
+    assert found["more"].events == joined(found["one"], found["other"], operator.gt)
+    assert found["equal"].events
+    assert found["more"].events
+    assert result.errors("equal").num_rows + result.errors("more").num_rows == 0
+
+
+def test_one_element_at_a_time_comes_to_the_same_events() -> None:
+    stepper, result = chained(7).stepper(), chained(7).run("local")
+    stepper.run(inputs=True)
+    for name in ("equal", "more"):
+        stepped, batched = Database(), Database()
+        stepped.apply(stepper.output(name).to_pylist())
+        batched.apply(result[name].to_pylist())
+        assert stepped.events == batched.events
+
+
+def test_books_balance_while_windows_are_open() -> None:
+    records: list[Any] = []
+    net = chained(7)
+    net.run("local", on_batch=records.append)
+    assert all(balanced(accounts(net.network, record)) for record in records)
 
 
 def at(second: int) -> dt.datetime:

@@ -116,9 +116,8 @@ class Stream:
         are beyond it. The order's `by` must be among those of the windows. A tuple with more than `slack` larger ones
         of its group before it is out of order, and goes to the late stream, `late()`; so does one without a value.
 
-        With `emit="speculative"` results leave early, in every batch, as a temporal stream: an event for every window
-        and group, valid from the start of its window to the end. Whenever new tuples change a result, the event that
-        was said before is removed and another inserted. When the window closes, the last one is final.
+        With `emit="speculative"` results leave early, in every batch, as a temporal stream: events of windows and
+        groups, valid while the window lasts. New tuples that change a result remove its event and insert another.
 
         With a `timeout` such as "5 seconds" a window leaves early when its first tuple in the group has arrived that
         long ago. Tuples that come later, and belong to no other window that is open, go to the late stream.
@@ -219,9 +218,8 @@ class Stream:
         With a table (`pk.table(...)`) in place of the other stream, `how` is "inner", "left", "semi" or "anti", and
         there is no window: `on`, `size`, `band`, `progress` and `assuming` are left out.
 
-        Two temporal streams are joined while their events are valid: for every two events whose payloads satisfy the
-        predicate, an event that begins with the later and ends with the earlier one. It is revised as they are. `how`
-        is "inner", and there is no window. Elements that adjust what is not there go to `errors()`.
+        Events of two temporal streams are paired while both are valid; pairs are revised as the events are. `how` is
+        "inner", and there is no window. Elements that adjust what is not there go to `errors()`.
         """
         window = {"on": on, "size": size, "band": band, "assuming": assuming}
         window["progress"] = None if progress == "pair" else progress

@@ -12,7 +12,8 @@ CARDS: Final = (
         "aggregate",
         Aggregate,
         "stream",
-        "Aggregates over windows of an attribute, for each group. A result leaves once, when its window is complete.",
+        "Aggregates over windows of an attribute, for each group. A result leaves once, when its window is complete; "
+        "or early, and is revised.",
         "one stream of results: window start, group, outputs; late() if it is defined on arrival order",
         'packets.aggregate({"n": "count(*)", "mb": "sum(len) / 1000000"}, on="ts", size="1 minute", by="link")',
         {
