@@ -87,8 +87,8 @@ def test_a_box_that_can_be_built_by_a_method_has_a_card() -> None:
         if room.ispkg and (ROOT / "src/penstock/boxes" / room.name / "verb.py").is_file()
     }
     carded = {room for room in built if (ROOT / "src/penstock/boxes" / room / "card.py").is_file()}
-    # A join with a table is built by `join`, and orders are assumed by `assuming=` of other boxes.
-    assert built - carded == {"table_join", "assume"}
+    # Joins with tables, and of temporal streams, are built by `join`; orders are assumed by `assuming=` of other boxes.
+    assert built - carded == {"table_join", "temporal_join", "assume"}
 
 
 PLANNED = """

@@ -102,7 +102,9 @@ def _of_input(name: str, count: InputCount) -> Account:
 
 def _of_aggregate(box: Aggregate, work: BoxWork) -> Account:
     # The board counts partial aggregates, not the tuples in them: no partial, no tuple; a partial, at least one.
-    in_open = max(work.tuples_in - work.released, work.held_rows) if work.held_rows else 0
+    # Early results are held beside them.
+    least = 0 if box.temporal(0) else work.held_rows
+    in_open = max(work.tuples_in - work.released, least) if work.held_rows else 0
     parts = (("in closed windows", work.released), (f"in {work.open_windows} open windows", in_open))
     return Account(f"box {box.name}", ("in", work.tuples_in), parts)
 

@@ -26,6 +26,7 @@ from penstock.boxes.join.verb import join
 from penstock.boxes.map.verb import map_stream
 from penstock.boxes.resample.verb import resample
 from penstock.boxes.table_join.verb import join_table
+from penstock.boxes.temporal_join.verb import join_temporal
 from penstock.boxes.times import downwards, only_progressing, refuse_downwards
 from penstock.boxes.top.verb import top
 from penstock.connectors.points.keeping import Keep
@@ -86,6 +87,7 @@ class Stream:
         assuming: Order | None = None,
         timeout: str | dt.timedelta | None = None,
         origin: str = "epoch",
+        emit: str = "final",
         partial: bool = False,
         flush: str | None = None,
         table: int | None = None,
@@ -114,6 +116,9 @@ class Stream:
         are beyond it. The order's `by` must be among those of the windows. A tuple with more than `slack` larger ones
         of its group before it is out of order, and goes to the late stream, `late()`; so does one without a value.
 
+        With `emit="speculative"` results leave early, in every batch, as a temporal stream: events of windows and
+        groups, valid while the window lasts. New tuples that change a result remove its event and insert another.
+
         With a `timeout` such as "5 seconds" a window leaves early when its first tuple in the group has arrived that
         long ago. Tuples that come later, and belong to no other window that is open, go to the late stream.
 
@@ -135,6 +140,7 @@ class Stream:
             assuming=assuming,
             timeout=timeout,
             origin=origin,
+            emit=emit,
             partial=partial,
             flush=flush,
             table=table,
@@ -211,10 +217,15 @@ class Stream:
 
         With a table (`pk.table(...)`) in place of the other stream, `how` is "inner", "left", "semi" or "anti", and
         there is no window: `on`, `size`, `band`, `progress` and `assuming` are left out.
+
+        Events of two temporal streams are paired while both are valid; pairs are revised as the events are. `how` is
+        "inner", and there is no window. Elements that adjust what is not there go to `errors()`.
         """
+        window = {"on": on, "size": size, "band": band, "assuming": assuming}
+        window["progress"] = None if progress == "pair" else progress
+        if isinstance(other, Stream) and (self._port.temporal or other._port.temporal):
+            return join_temporal(self, other, predicate, window=window, how=how, names=names, name=name)
         if isinstance(other, StaticTable):
-            window = {"on": on, "size": size, "band": band, "assuming": assuming}
-            window["progress"] = None if progress == "pair" else progress
             return join_table(self, other, predicate, window=window, how=how, names=names, name=name)
         return join(
             self,

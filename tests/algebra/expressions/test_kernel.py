@@ -260,3 +260,15 @@ def test_a_size_that_cannot_be_is_refused(text: str, monkeypatch: pytest.MonkeyP
     with pytest.raises(QueryError, match="PENSTOCK_KERNEL_MEMORY says") as caught:
         memory.kernel_memory()
     assert "a size of at least 32 MiB, such as 512MB or 2GB" in str(caught.value)
+
+
+def test_there_are_zeros_under_null_in_lists_and_structs_too() -> None:
+    rows = pa.table({"v": pa.array([1, None, 3] * 700, pa.int64())})
+    # What was computed before lies in the memory that is used again.
+    kernel.run("SELECT list(v + 77) AS vs FROM t", t=pa.table({"v": pa.array(range(2100))}))
+    found = kernel.run("SELECT list(v) AS vs, list({'a': v}) AS rows FROM t", t=rows)
+    values = found.column("vs").chunk(0).values
+    inner = found.column("rows").chunk(0).values.field("a")
+    for column in (values, inner):
+        assert column.null_count == 700
+        assert pa.Array.from_buffers(pa.int64(), 2100, [None, column.buffers()[1]]).to_pylist() == [1, 0, 3] * 700

@@ -314,3 +314,50 @@ def test_a_box_describes_itself_without_the_code_of_its_functions() -> None:
     )
     opened = timed().aggregate(COUNT, on=pk.TUPLE_NUMBER, size=3, advance="v > 1", partial=True)
     assert box(opened).describe() == "n=count(*) on Tup#, size 3, opened by v > 1, partial windows too"
+
+
+EARLY = {"n": "count(*)"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        ({"emit": "soon"}, "emit='soon' is unknown"),
+        ({"emit": "speculative", "timeout": "5 seconds"}, "early results are those of windows that punctuation closes"),
+        ({"emit": "speculative", "assuming": pk.order("ts")}, "windows that punctuation closes"),
+        ({"emit": "speculative", "flush": "slow"}, "windows that punctuation closes"),
+        ({"emit": "speculative", "origin": "first"}, "windows that punctuation closes"),
+        ({"emit": "speculative", "advance": "v > 1"}, "windows that punctuation closes"),
+        ({"emit": "speculative", "on": pk.TUPLE_NUMBER}, "windows that punctuation closes"),
+        ({"emit": "speculative", "outputs": {"ve": "count(*)"}}, "early results have a column 've' of their own"),
+        ({"emit": "speculative", "by": "kind"}, "early results have a column 'kind' of their own"),
+    ],
+)
+def test_early_results_that_are_refused(arguments: dict[str, Any], told: str) -> None:
+    schema = {"ts": "int64", "kind": "string", "v": "int64"}
+    stream = pk.Network("net").source("in", pk.memory([], schema=schema))
+    with pytest.raises(pk.QueryError, match=told):
+        stream.aggregate(arguments.pop("outputs", EARLY), size=10, **arguments)
+
+
+def test_early_results_of_an_attribute_that_decreases_are_refused() -> None:
+    script = pk.memory([], schema={"left": "int64"})
+    stream = pk.Network("net").source("in", script, on="left", progress=pk.ordered(descending=True))
+    with pytest.raises(pk.QueryError, match="'left' decreases, and lifetimes of events do not"):
+        stream.aggregate(EARLY, size=10, emit="speculative")
+
+
+def test_early_results_are_a_temporal_stream() -> None:
+    schema = {"ts": "timestamp[us]", "k": "string"}
+    net = pk.Network("net")
+    early = net.source("in", pk.memory([], schema=schema)).aggregate(EARLY, size="1 minute", by="k", emit="speculative")
+    assert early.schema.names == ["sync", "kind", "vs", "ve", "vold", "k", "n"]
+    assert early.progressing == ("sync",)
+    assert early._port.temporal
+    assert early._port.properties.words() == "unique"
+    early.output("early")
+    assert "early results leave in every batch" in net.explain()
+    with pytest.raises(pk.QueryError, match="a bsort takes no temporal stream"):
+        early.bsort(on="sync", slack=1)
+    with pytest.raises(pk.QueryError, match="an in-order system has no early results"):
+        net.run("local", architecture="in-order")

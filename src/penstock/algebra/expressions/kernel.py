@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -205,7 +206,11 @@ def _reason(error: Exception) -> str:
 def _settled(table: pa.Table) -> pa.Table:
     """The same, with zeros under NULLs, where DuckDB leaves what was in memory: equal results shall be equal bytes."""
     for index, column in enumerate(table.columns):
-        if column.null_count and (width := _width(column.type)):
+        if pa.types.is_nested(column.type):
+            # What Arrow takes has zeros under NULLs, however deep they lie.
+            chunks = [chunk.take(pa.array(np.arange(len(chunk)))) for chunk in column.chunks]
+            table = table.set_column(index, table.field(index), pa.chunked_array(chunks, column.type))
+        elif column.null_count and (width := _width(column.type)):
             chunks = [_with_zeros(chunk, width) if chunk.null_count else chunk for chunk in column.chunks]
             table = table.set_column(index, table.field(index), pa.chunked_array(chunks, column.type))
     return table

@@ -55,11 +55,16 @@ class Aggregate(Stateful):
     def pair_use(self) -> JointUse | None:
         return self.joint
 
-    def schema(self, port: int) -> pa.Schema:
+    @cached_property
+    def results(self) -> pa.Schema:
+        """Of windows: their start, under the name of `on`, the group, and the outputs."""
         source = self.inputs[0].schema
         return pa.schema(
             [start_field(source, self.on), *(source.field(name) for name in self.by), *self.aggregation.output_schema]
         )
+
+    def schema(self, port: int) -> pa.Schema:
+        return self.results
 
     def keys(self, slot: int) -> tuple[str, ...]:
         return self.by

@@ -12,7 +12,8 @@ CARDS: Final = (
         "aggregate",
         Aggregate,
         "stream",
-        "Aggregates over windows of an attribute, for each group. A result leaves once, when its window is complete.",
+        "Aggregates over windows of an attribute, for each group. A result leaves once, when its window is complete; "
+        "or early, and is revised.",
         "one stream of results: window start, group, outputs; late() if it is defined on arrival order",
         'packets.aggregate({"n": "count(*)", "mb": "sum(len) / 1000000"}, on="ts", size="1 minute", by="link")',
         {
@@ -25,6 +26,8 @@ CARDS: Final = (
             "assuming": "pk.order(...): deduce progress from arrival; tuples further out of order go to late()",
             "timeout": "a window open for longer than this on the wall clock leaves as it is",
             "origin": "'epoch': windows start at multiples of advance; 'first': at the first value of the group",
+            "emit": "'final': a result leaves once, when its window is complete; 'speculative': in every batch, and is "
+            "revised",
             "partial": "whether windows of tuples that are not full leave at the end of the input",
             "flush": "smooth the work of window ends: how entries of complete windows leave the low level's table, "
             "'at-once', 'slow', 'lazy' or 'in-order'",

@@ -114,7 +114,7 @@ class AggregateOp(Holder):
 
     def _results(self, closed: pa.Table, kept: pa.Table | None) -> pa.Table:
         """Closed windows as tuples; functions are called with the tuples that were kept for them."""
-        box, schema = self._box, self._box.schema(0)
+        box, schema = self._box, self._box.results
         names = (WINDOW, *box.by, *(name for name, _ in box.aggregation.finals), ARRIVED)
         columns = dict(zip(names, closed.columns, strict=True))
         starts, kind = pc.multiply(columns[WINDOW], box.window.advance), schema.field(box.on).type

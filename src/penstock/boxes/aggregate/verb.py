@@ -14,12 +14,14 @@ from penstock.algebra.expressions.decomposition import Outputs, decompose, outpu
 from penstock.algebra.expressions.expression import Expression
 from penstock.algebra.expressions.python_functions import WindowFunction
 from penstock.algebra.order import TUPLE_NUMBER, Order
+from penstock.algebra.temporal.elements import COLUMNS
 from penstock.algebra.ticks import Duration, duration_ns, duration_ticks
 from penstock.algebra.window import Window
 from penstock.boxes.aggregate.box import Aggregate
 from penstock.boxes.aggregate.by_group.box import ByCount, ByMark, ByOrder, GroupwiseAggregate, Opening, Periodic
 from penstock.boxes.aggregate.descending import aggregate_down
 from penstock.boxes.aggregate.low_level.verb import smoothed, smoothing
+from penstock.boxes.aggregate.speculative.box import SpeculativeAggregate
 from penstock.boxes.requirements import key_columns, refuse_hidden, require_columns, require_ticks
 from penstock.boxes.times import decreases, refuse_downwards, require_time
 from penstock.errors import QueryError
@@ -28,6 +30,9 @@ if TYPE_CHECKING:
     from penstock.language.stream import Stream
 
 ORIGINS = ("epoch", "first")
+FINAL = "final"
+SPECULATIVE = "speculative"
+EMITS = (FINAL, SPECULATIVE)
 
 
 def aggregate(
@@ -41,6 +46,7 @@ def aggregate(
     assuming: Order | None = None,
     timeout: str | dt.timedelta | None = None,
     origin: str = "epoch",
+    emit: str = FINAL,
     partial: bool = False,
     flush: str | None = None,
     table: int | None = None,
@@ -57,7 +63,11 @@ def aggregate(
                 expected="{'name': 'SQL with aggregates'}, or pk.window_function(...)",
                 found=repr(outputs),
             )
+        if emit not in EMITS:
+            raise QueryError(f"emit={emit!r} is unknown", expected=f"one of {', '.join(EMITS)}")
         down = None if assuming is not None else decreases(stream, on)
+        if down is not None and emit == SPECULATIVE:
+            raise QueryError(f"'{down}' decreases, and lifetimes of events do not", hint="leave emit= out")
         if down is not None and isinstance(advance, str | dt.timedelta):
             raise QueryError(f"'{down}' decreases, and advance= must be a number then", found=repr(advance))
         if down is not None:
@@ -106,6 +116,18 @@ def aggregate(
         wait = _timeout(timeout)
         smooth = smoothing(flush, table, every, delay)
         plain = isinstance(windows, Periodic) and not windows.from_first and not numbered
+        if emit == SPECULATIVE:
+            if not plain or not isinstance(windows, Periodic) or order or wait is not None or smooth is not None:
+                raise QueryError(
+                    "early results are those of windows that punctuation closes",
+                    expected="windows at multiples of advance= on a progressing attribute",
+                    found="assuming=, timeout=, flush=, origin='first', a predicate as advance=, or windows of tuples",
+                    hint="leave these out, or emit='speculative'",
+                )
+            _refuse_times((*keys, *aggregation.output_schema.names))
+            return builder._add(
+                SpeculativeAggregate(label, (stream._port,), aggregation, texts, attribute, windows.window, keys)
+            )
         if plain and isinstance(windows, Periodic) and order is None and wait is None:
             box = Aggregate(label, (stream._port,), aggregation, texts, attribute, windows.window, keys)
             return builder._add(box) if smooth is None else smoothed(stream, box, *smooth)
@@ -119,6 +141,17 @@ def aggregate(
         pace = ByCount(partial) if numbered else ByMark() if order is None else ByOrder(order)
         return builder._add(
             GroupwiseAggregate(label, (stream._port,), aggregation, texts, attribute, windows, keys, pace, wait)
+        )
+
+
+def _refuse_times(payload: Sequence[str]) -> None:
+    """Refuse columns of a payload with the names of what elements say of lifetimes."""
+    taken = [name for name in payload if name in COLUMNS]
+    if taken:
+        raise QueryError(
+            f"early results have a column '{taken[0]}' of their own",
+            expected=f"groups and outputs with other names than {', '.join(COLUMNS)}",
+            hint="rename the output, or the group with map()",
         )
 
 

@@ -12,8 +12,8 @@ CARDS: Final = (
         "join",
         Join,
         "stream",
-        "Pairs of tuples of two streams that are near each other in time and satisfy a predicate; or lookups in a "
-        "static table.",
+        "Pairs of tuples of two streams that are near each other in time and satisfy a predicate; of events of "
+        "temporal streams, while both are valid; or lookups in a static table.",
         "one stream of pairs; names that collide come out as l_x and r_x",
         'packets.join(replies, "l.srcIP = r.destIP", on=("ts", "ts"), size="10 seconds")',
         {
