@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from penstock.connectors.targets.console import console
     from penstock.connectors.targets.kept_results import results
     from penstock.connectors.targets.part_files import csv, jsonl, parquet
+    from penstock.connectors.temporal.element_input import temporal
     from penstock.errors import InternalError, PenstockError, QueryError, WorldError
     from penstock.language.stream import Stream
     from penstock.progress.idle import heartbeat, on_demand
@@ -65,6 +66,7 @@ __all__ = [
     "generator",
     "memory",
     "punctuation",
+    "temporal",
     # static tables
     "table",
     # progress
@@ -117,6 +119,7 @@ _HOME = {
     "callback": "penstock.connectors.targets.callback",
     "console": "penstock.connectors.targets.console",
     "results": "penstock.connectors.targets.kept_results",
+    "temporal": "penstock.connectors.temporal.element_input",
     "InternalError": "penstock.errors",
     "PenstockError": "penstock.errors",
     "PromiseWarning": "penstock.errors",

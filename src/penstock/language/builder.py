@@ -17,8 +17,10 @@ from penstock.boxes.requirements import key_columns, refuse_hidden, require_colu
 from penstock.connectors.connector import Connector
 from penstock.connectors.tables.pushed_table import PushedTable
 from penstock.connectors.tables.static_table import StaticTable
+from penstock.connectors.temporal.element_input import TemporalInput
 from penstock.errors import PenstockError, QueryError
 from penstock.language.stream import Stream
+from penstock.language.temporal_inputs import temporal_on
 from penstock.progress.idle import Span, span_ns
 from penstock.progress.policies.ordered import Ordered
 from penstock.progress.policies.punctuated import Punctuated
@@ -78,6 +80,10 @@ class Builder:
             if tuples is None:
                 raise QueryError("the schema of this input is not known", hint="give schema={'ts': 'int64', ...}")
             tuples = plain_schema(tuples)
+            elements = None
+            if isinstance(connector, TemporalInput):
+                connector, tuples = connector.shaped(tuples)
+                elements, on = connector.properties, temporal_on(on, timestamps, progress)
             says, punctuated = connector.states, connector.punctuated
             if progress is None and timestamps == "external" and punctuated:
                 on = on or (DEFAULT_ON if DEFAULT_ON in says else says[0])
@@ -111,6 +117,7 @@ class Builder:
                 _overdue(overdue, when_overdue),
                 when_overdue == "close",
                 assumed=assumed,
+                elements=elements,
             )
             stated = [a for a in says if a not in {t.attribute for t in source.tracks}]
             if stated and not punctuated:

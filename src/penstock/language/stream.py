@@ -35,13 +35,14 @@ from penstock.connectors.targets.kept_results import Results, results
 from penstock.connectors.targets.target import Target
 from penstock.errors import QueryError
 from penstock.language.point import point_target, view_box
+from penstock.language.temporal_methods import TemporalMethods
 from penstock.storage.sizes import Size
 
 if TYPE_CHECKING:
     from penstock.language.builder import Builder
 
 
-class Stream:
+class Stream(TemporalMethods):
     """What flows from one port: the methods add boxes to its network and return their output streams."""
 
     def __init__(self, builder: Builder, port: Port) -> None:
