@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from penstock.connectors.targets.console import console
     from penstock.connectors.targets.kept_results import results
     from penstock.connectors.targets.part_files import csv, jsonl, parquet
+    from penstock.connectors.temporal.current_state import current
     from penstock.connectors.temporal.element_input import temporal
     from penstock.errors import InternalError, PenstockError, QueryError, WorldError
     from penstock.language.stream import Stream
@@ -81,6 +82,7 @@ __all__ = [
     "results",
     "console",
     "csv",
+    "current",
     "delta",
     "jsonl",
     "keep",
@@ -119,6 +121,7 @@ _HOME = {
     "callback": "penstock.connectors.targets.callback",
     "console": "penstock.connectors.targets.console",
     "results": "penstock.connectors.targets.kept_results",
+    "current": "penstock.connectors.temporal.current_state",
     "temporal": "penstock.connectors.temporal.element_input",
     "InternalError": "penstock.errors",
     "PenstockError": "penstock.errors",

@@ -23,6 +23,7 @@ from penstock.boxes.cleanse.verb import cleanse
 from penstock.boxes.dedupe.verb import dedupe
 from penstock.boxes.filter.verb import filter_box
 from penstock.boxes.join.verb import join
+from penstock.boxes.lifetimes import require_temporal
 from penstock.boxes.map.verb import map_stream
 from penstock.boxes.resample.verb import resample
 from penstock.boxes.table_join.verb import join_table
@@ -290,6 +291,8 @@ class Stream(TemporalMethods):
         with self._builder._building(name):
             if to is not None and keep is not None:
                 raise QueryError("keep= is for tuples that are kept as results", found="to= beside keep=")
+            if to is not None and to.revises:
+                require_temporal(self._port, "pk.current(...)")
             kept = Results() if keep is None else results(keep)
             self._builder._add(Output(name, (self._port,), to if to is not None else kept))
             return self
