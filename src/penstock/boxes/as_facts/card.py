@@ -14,7 +14,7 @@ CARDS: Final = (
         "stream",
         "Makes a temporal stream an ordinary one: every event leaves once, when it can no longer change.",
         "one stream of vs, ve and the payload, which makes progress on vs",
-        "sessions.as_facts()",
+        'packets.as_temporal(end="1 minute").as_facts()',
         {"name": NAME},
     ),
 )

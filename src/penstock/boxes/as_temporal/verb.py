@@ -22,6 +22,10 @@ def as_temporal(stream: Stream, *, start: str | None, end: Duration | None, name
     builder = stream._builder
     label = builder._fresh("as_temporal", name)
     with builder._building(label):
+        if stream._port.temporal:
+            raise QueryError(
+                "the stream is temporal already", found=f"'{stream._port.name}', whose tuples are elements"
+            )
         attribute = start if start is not None else only_progressing((stream,), "events start at")
         require_time(stream, attribute)
         refuse_downwards(stream, attribute, "the start of events")

@@ -35,7 +35,9 @@ class Lifetimes:
     @property
     def sync(self) -> pa.Array:
         """The time that stable points are measured by."""
-        return pc.if_else(self.of_kind(ADJUST), pc.min_element_wise(self.old, self.end), self.start)
+        # NULL is infinity, so the other one is smaller.
+        ends_first = pc.coalesce(pc.less(self.end, self.old), pc.is_null(self.old))
+        return pc.if_else(self.of_kind(ADJUST), pc.if_else(ends_first, self.end, self.old), self.start)
 
     def of_kind(self, kind: str) -> pa.Array:
         """A mask of the rows of a kind."""
