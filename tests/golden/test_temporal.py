@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import deltalake
 import pytest
 from tests.golden.conftest import Runner
 from tests.properties.events import database_of
@@ -136,3 +137,52 @@ def test_ordinary_tuples_become_events(run: Runner) -> None:
     assert result.errors("ends")["reason"].to_pylist() == ["the end is not after ts"]
     assert result["never"]["ve"].null_count == 3
     assert result["never"].column_names == ["sync", "kind", "vs", "ve", "vold", "k", "until"]
+
+
+OPEN_CLOSE = {"kind": "string", "at": "int64", "p": "string"}
+# Example 3 of lmerge.md: three prefixes of one database.
+S5 = [("open", 1, "A"), ("open", 2, "B"), ("open", 3, "C"), ("close", 4, "A"), ("close", 5, "B")]
+U5 = [("open", 1, "A"), ("close", 4, "A"), ("open", 2, "B"), ("close", 5, "B"), ("open", 3, "C")]
+W6 = [("open", 2, "B"), ("close", 6, "B"), ("open", 1, "A"), ("open", 3, "C"), ("close", 4, "A"), ("close", 5, "B")]
+
+
+@pytest.mark.parametrize("rows", [S5, U5, W6])
+@pytest.mark.parametrize("train", [1, None])
+def test_opens_and_closes_in_three_orders_are_one_database(run: Runner, rows: list[Any], train: int | None) -> None:
+    net = pk.Network("net")
+    connector = pk.temporal(pk.memory(rows, schema=OPEN_CLOSE, train=train), form="open-close")
+    stream = net.source("in", connector, progress=pk.punctuated())
+    stream.output("out")
+    stream.as_open_close().output("back")
+    result = run(net)
+    assert database_of(result["out"], ("p",)) == {(("A",), 1, 4): 1, (("B",), 2, 5): 1, (("C",), 3, None): 1}
+    assert result.errors("in").num_rows == 0
+    back = sorted((row["kind"], row["at"], row["p"]) for row in result["back"].to_pylist())
+    assert back == sorted(rows)
+
+
+def test_the_current_state_is_that_of_the_elements(run: Runner, tmp_path: Path) -> None:
+    net = pk.Network("net")
+    rows = [*PHY2, insert("A", 6, 12), insert("C", 9, INFINITY), adjust("C", 9, INFINITY, 9)]
+    stream = elements(net, rows, train=2)
+    stream.output("now", to=pk.current(pk.delta(str(tmp_path / "now"))))
+    stream.as_facts().output("facts")
+    result = run(net)
+    held = deltalake.DeltaTable(str(tmp_path / "now")).to_pyarrow_table()
+    assert sorted(map(tuple, (row.values() for row in held.to_pylist()))) == [(6, 12, "A"), (6, 12, "A"), (8, 10, "B")]
+    facts = result["facts"]
+    assert facts.column_names == ["vs", "ve", "p"]
+    assert sorted(map(tuple, (row.values() for row in facts.to_pylist()))) == [(6, 12, "A"), (6, 12, "A"), (8, 10, "B")]
+
+
+def test_facts_leave_when_they_are_fully_frozen_and_the_rest_at_the_end(run: Runner) -> None:
+    net = pk.Network("net")
+    rows = [insert("A", 6, 8), insert("B", 7, INFINITY), stable(9), insert("C", 9, 11), stable(12), stable(13)]
+    elements(net, rows, train=1).as_facts(name="facts").output("out")
+    batches: list[int] = []
+    result = run(net, on_batch=lambda record: batches.append(record.outputs["out"]))
+    assert [row["p"] for row in result["out"].to_pylist()] == ["A", "C", "B"]
+    assert batches[1:5] == [0, 1, 1, 2]
+    marks = [dict(e.value)["vs"] for e in result.elements("out") if not isinstance(e, dict)]
+    # B is open, so no fact that starts before 7 will follow, but one at 7 will.
+    assert [mark for mark in marks if mark not in (float("inf"), float("-inf"))] == [7]

@@ -24,7 +24,7 @@ def source(net: pk.Network, script: Script, train: int | None, name: str = "in",
     return net.source(name, pk.temporal(rows, **promises), progress=pk.punctuated())
 
 
-@settings(max_examples=40)
+@settings(max_examples=25)
 @given(script=scripts(mistakes=True), **CUTS)
 def test_an_input_passes_what_is_legal_and_refuses_the_rest(
     script: Script, train: int | None, buckets: int, tasks: int
@@ -52,7 +52,7 @@ def wanted(database: Database) -> Database:
     return found
 
 
-@settings(max_examples=40)
+@settings(max_examples=25)
 @given(left=scripts(mistakes=True), right=scripts(), **CUTS)
 def test_filter_map_and_union_mean_what_they_mean_for_the_database_at_every_batch(
     left: Script, right: Script, train: int | None, buckets: int, tasks: int
@@ -71,7 +71,7 @@ def test_filter_map_and_union_mean_what_they_mean_for_the_database_at_every_batc
     assert database(rows) == wanted(database(left.legal())) + wanted(database(right.legal()))
 
 
-@settings(max_examples=30)
+@settings(max_examples=20)
 @given(script=scripts(mistakes=True), train=st.sampled_from([1, 3, None]), buckets=st.integers(1, 3))
 def test_what_is_held_is_what_is_not_fully_frozen(script: Script, train: int | None, buckets: int) -> None:
     net = pk.Network("net")
@@ -89,3 +89,25 @@ def test_what_is_held_is_what_is_not_fully_frozen(script: Script, train: int | N
         alive = database(script.legal(upto))
         assert held == sum(number for (_, _, ve), number in alive.items() if ve is None or ve >= stable)
     assert not seen or seen[-1][1] == 0
+
+
+@settings(max_examples=20)
+@given(script=scripts(mistakes=True), train=st.sampled_from([1, 3, None]), buckets=st.integers(1, 3))
+def test_every_event_is_a_fact_once_and_not_before_it_is_frozen(
+    script: Script, train: int | None, buckets: int
+) -> None:
+    net = pk.Network("net")
+    facts = source(net, script, train).as_facts()
+    batches: dict[int, pa.Table] = {}
+    facts.output("out", to=pk.callback(lambda table, batch: batches.setdefault(batch, table)))
+    stable: list[int] = []
+    net.run(engine="local", buckets=buckets, on_batch=lambda record: stable.append(record.marks["in"].of("sync")))
+    found: Database = Counter()
+    for batch, mark in enumerate(stable):
+        rows = batches[batch].to_pylist() if batch in batches else []
+        found += Counter(((row["k"], row["v"]), row["vs"], row["ve"]) for row in rows)
+        upto = None if train is None else (batch + 1) * train
+        ended = batch == len(stable) - 1
+        frozen = {e: n for e, n in database(script.legal(upto)).items() if ended or (e[2] is not None and e[2] < mark)}
+        assert found == frozen
+    assert found == database(script.legal())

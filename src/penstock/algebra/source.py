@@ -71,6 +71,8 @@ class Source(Box):
     """Whether nobody has said how it progresses, and it is taken to be ordered."""
     elements: Properties | None = None
     """What is promised of its elements, if it is a temporal input."""
+    freezes: bool = False
+    """Whether its punctuation is stable points, so that tuples below it are illegal."""
 
     kind: ClassVar[str] = "source"
     page: ClassVar[str] = "inputs.md"
@@ -112,7 +114,7 @@ class Source(Box):
     @property
     def refuses_late(self) -> bool:
         """Whether late tuples go to the error stream: elements that come before a stable point are illegal."""
-        return self.elements is not None and self.late == "route"
+        return self.freezes and self.late == "route"
 
     def progress(self, port: int, inputs: Sequence[Marks]) -> Marks:
         # Late tuples and broken records come in no order that anything is known of, until the input has ended.

@@ -36,6 +36,7 @@ from penstock.connectors.targets.kept_results import Results, results
 from penstock.connectors.targets.target import Target
 from penstock.errors import QueryError
 from penstock.language.point import point_target, view_box
+from penstock.language.side_streams import errors_port, late_port
 from penstock.language.temporal_methods import TemporalMethods
 from penstock.storage.sizes import Size
 
@@ -341,34 +342,11 @@ class Stream(TemporalMethods):
 
     def late(self) -> Stream:
         """The tuples that came too late: for an input, or for a box that is defined on arrival order."""
-        box = self._port.box
-        port = box.late_port()
-        if port is None:
-            raise QueryError(
-                f"nothing comes too late for a {box.kind}",
-                network=self._builder.name,
-                box=box.name,
-                expected="an input, or a box with assuming= or timeout=",
-                hint="the late tuples of a join with assuming= are those of the boxes before it: "
-                "result.late('<name>.left') and result.late('<name>.right')"
-                if box.kind == "join"
-                else None,
-            )
-        return Stream(self._builder, Port(box, port))
+        return Stream(self._builder, late_port(self._port.box, self._builder.name))
 
     def errors(self) -> Stream:
         """What an input could not take as tuples, or a map that computes times has refused, with the reason."""
-        box = self._port.box
-        port = box.errors_port()
-        if port is None:
-            raise QueryError(
-                f"the {box.kind} '{box.name}' refuses nothing",
-                network=self._builder.name,
-                box=box.name,
-                expected="an input, or a map that computes a time that may be out of range",
-                hint="call errors() on what net.source(...) returned",
-            )
-        return Stream(self._builder, Port(box, port))
+        return Stream(self._builder, errors_port(self._port.box, self._builder.name))
 
     def only_progressing(self) -> str:
         """The one attribute that this stream makes progress on; refused where there are several or none."""

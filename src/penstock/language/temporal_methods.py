@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, cast
 
 from penstock.algebra.ticks import Duration
 from penstock.boxes.as_facts.verb import as_facts
+from penstock.boxes.as_open_close.verb import as_open_close
 from penstock.boxes.as_temporal.verb import as_temporal
 
 if TYPE_CHECKING:
@@ -31,3 +32,12 @@ class TemporalMethods:
         that have no end. The stream makes progress on `vs`: an event that is still open holds it back.
         """
         return as_facts(cast("Stream", self), name)
+
+    def as_open_close(self, *, name: str | None = None) -> Stream:
+        """An ordinary stream of what begins and ends: rows of kind "open" and "close", their time `at`, the payload.
+
+        An insert opens an event, and closes it if it has an end. An adjust closes it once more: at its start, if it is
+        removed; at NULL, if it shall have no end. The stream makes progress on `sync`. It says the same as the temporal
+        one if there is one event of a payload at a time; `pk.temporal(..., form="open-close")` reads it.
+        """
+        return as_open_close(cast("Stream", self), name)

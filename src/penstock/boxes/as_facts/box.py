@@ -50,9 +50,9 @@ class AsFacts(Stateful):
         return SYNC
 
     def entry(self, needed: Sequence[frozenset[str]]) -> Entry:
-        from penstock.boxes.as_facts.workers import AsFactsEntry
+        from penstock.operators.forward import ForwardWhole
 
-        return AsFactsEntry(self)
+        return ForwardWhole((*COLUMNS, *self.payload))
 
     def holder(self, slots: Slots, needed: Sequence[frozenset[str]]) -> Holder:
         from penstock.boxes.as_facts.workers import AsFactsOp

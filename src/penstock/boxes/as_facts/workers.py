@@ -5,33 +5,17 @@ Keeps payload, start and end of every event that is not fully frozen. When the s
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import pyarrow as pa
 
-from penstock.algebra.hidden import ARRIVED, carried
+from penstock.algebra.hidden import ARRIVED
 from penstock.algebra.marks import Marks
-from penstock.algebra.temporal.elements import COLUMNS, SYNC, VE, VS
+from penstock.algebra.temporal.elements import SYNC, VE, VS
 from penstock.algebra.ticks import END
 from penstock.boxes.as_facts.box import AsFacts
 from penstock.operators.protocol import Departures, Holder, Slots
 from penstock.operators.temporal.held_events import HeldEvents
-
-
-class AsFactsEntry:
-    """Sends elements whole."""
-
-    def __init__(self, box: AsFacts) -> None:
-        self._columns = [*COLUMNS, *box.payload]
-        self._gathered: list[pa.Table] = []
-
-    def process(self, slot: int, tuples: pa.Table) -> None:
-        self._gathered.append(tuples.select([*self._columns, *carried(tuples)]))
-
-    def flush(self) -> Iterator[tuple[str, pa.Table]]:
-        gathered, self._gathered = self._gathered, []
-        if gathered:
-            yield "0", pa.concat_tables(gathered)
 
 
 class AsFactsOp(Holder):

@@ -20,7 +20,7 @@ from penstock.algebra.ticks import BEGINNING, END, tick_of
 from penstock.connectors.connector import Advance, Chunk, Connector, Feed, Limit
 from penstock.connectors.journal import MemoryJournal
 from penstock.connectors.memory import Memory, MemorySplit, PunctuationElement, memory
-from penstock.connectors.temporal.element_input import TemporalInput
+from penstock.connectors.temporal.temporal_rows import TemporalRows
 from penstock.errors import QueryError
 from penstock.progress.extremes import NOTHING, Extremes
 from penstock.progress.idle import Heartbeat, OnDemand
@@ -216,6 +216,6 @@ class SourceNode:
 
 def _one_by_one(connector: Connector) -> Connector:
     """A script that gives one element at a time; any other input as it is."""
-    if isinstance(connector, TemporalInput):
+    if isinstance(connector, TemporalRows):
         return replace(connector, rows=_one_by_one(connector.rows))
     return replace(connector, train=1) if isinstance(connector, Memory) else connector
