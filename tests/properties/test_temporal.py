@@ -6,8 +6,9 @@ from collections import Counter
 from typing import Any
 
 import pyarrow as pa
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.properties.arranged import arrangements, assert_same, outcome, run_arranged
 from tests.properties.events import SCHEMA, Database, Script, database, database_of, scripts
 
 import penstock as pk
@@ -111,3 +112,18 @@ def test_every_event_is_a_fact_once_and_not_before_it_is_frozen(
         frozen = {e: n for e, n in database(script.legal(upto)).items() if ended or (e[2] is not None and e[2] < mark)}
         assert found == frozen
     assert found == database(script.legal())
+
+
+@settings(max_examples=20, suppress_health_check=[HealthCheck.too_slow])
+@given(left=scripts(mistakes=True), right=scripts(), data=st.data())
+def test_a_network_that_is_arranged_anew_gives_the_same(left: Script, right: Script, data: Any) -> None:
+    net = pk.Network("net")
+    one, two = (source(net, script, 4, name) for script, name in ((left, "left"), (right, "right")))
+    both = pk.union(one.map(k="k", v="v"), two.where("v < 2"))
+    kept = both.where("vs % 2 = 0").map(k="k", v="v", w="v + 1").where("v > 0").where("k IS NULL OR vs > 1")
+    kept.output("elements")
+    kept.as_facts().output("facts")
+    plain = outcome(net.run(engine="local", buckets=2, tasks=1))
+    choice = st.one_of(st.none(), arrangements(net.network))
+    _, arranged = run_arranged(net, lambda batch: data.draw(choice), buckets=2, tasks=1)
+    assert_same(plain, arranged)
