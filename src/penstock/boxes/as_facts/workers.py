@@ -15,7 +15,7 @@ from penstock.algebra.temporal.elements import SYNC, VE, VS
 from penstock.algebra.ticks import END
 from penstock.boxes.as_facts.box import AsFacts
 from penstock.operators.protocol import Departures, Holder, Slots
-from penstock.operators.temporal.held_events import HeldEvents
+from penstock.operators.temporal.unfrozen_events import UnfrozenEvents
 
 
 class AsFactsOp(Holder):
@@ -24,7 +24,8 @@ class AsFactsOp(Holder):
     def __init__(self, box: AsFacts, slots: Slots, needed: Sequence[frozenset[str]]) -> None:
         self._slots = slots
         fields = [box.inputs[0].schema.field(name) for name in (*box.payload, VS, VE)]
-        self._events = HeldEvents(slots, box.payload, pa.schema([*fields, pa.field(ARRIVED, pa.int64())]), trusted=True)
+        stored = pa.schema([*fields, pa.field(ARRIVED, pa.int64())])
+        self._events = UnfrozenEvents(slots, box.payload, stored, trusted=True)
         self._columns = [name for name in box.schema(0).names if name in needed[0]]
         self._arrived: list[pa.Table] = []
 

@@ -18,7 +18,7 @@ from penstock.algebra.temporal.elements import SYNC, VE, VS
 from penstock.boxes.legal.box import Legal
 from penstock.operators.arrival_order import in_arrival_order
 from penstock.operators.protocol import Departures, Holder, Slots
-from penstock.operators.temporal.held_events import HeldEvents
+from penstock.operators.temporal.unfrozen_events import UnfrozenEvents
 
 
 class LegalOp(Holder):
@@ -28,7 +28,7 @@ class LegalOp(Holder):
         self._box = box
         self._slots = slots
         stored = pa.schema([box.schema(0).field(name) for name in (*box.payload, VS, VE)])
-        self._events = HeldEvents(slots, box.payload, stored, unique=box.unique)
+        self._events = UnfrozenEvents(slots, box.payload, stored, unique=box.unique)
         self._columns = [name for name in box.schema(0).names if name in needed[0]]
         self._arrived: list[pa.Table] = []
 

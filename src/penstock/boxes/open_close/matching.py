@@ -181,8 +181,7 @@ def _walk(
         else:
             starts[row], old[row], events.ends[start] = start, end, time
             if start == time:
-                events.starts.remove(start)
-                del events.ends[start]
+                del events.starts[bisect_right(events.starts, start) - 1], events.ends[start]
     rows = [(group, start, end) for group, events in there.items() for start, end in events.ends.items()]
     columns = zip(*rows, strict=True) if rows else ((), (), ())
     return Lives(*(np.array(column, np.int64) for column in columns)), refused

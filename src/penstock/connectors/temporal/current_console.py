@@ -26,7 +26,7 @@ from penstock.connectors.targets.target import (
     read_staged,
     writer,
 )
-from penstock.connectors.temporal.event_changes import change_of, event_schema, taken_away
+from penstock.connectors.temporal.event_netting import change_of, event_schema, taken_away
 from penstock.errors import WorldError
 from penstock.storage.folder import Folder
 from penstock.storage.sealed import checksum, read_sealed, write_sealed

@@ -34,7 +34,7 @@ from penstock.connectors.targets.target import (
     stage_arrow,
     writer,
 )
-from penstock.connectors.temporal.event_changes import change_of, event_schema, taken_away
+from penstock.connectors.temporal.event_netting import change_of, event_schema, taken_away
 from penstock.errors import QueryError, WorldError
 from penstock.storage.folder import Folder
 

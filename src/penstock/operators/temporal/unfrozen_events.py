@@ -31,7 +31,7 @@ EVENTS: Final = "events"
 _NOTED: Final = (VE, VS)
 
 
-class HeldEvents:
+class UnfrozenEvents:
     """Events in the slots of a box; `stored` are their columns: payload, start and end, and perhaps more.
 
     Elements that are `trusted` are legal, and may come in any order.

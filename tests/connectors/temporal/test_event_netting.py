@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from tests.properties.events import Database, Script, database, scripts
 
 from penstock.algebra.temporal.elements import element_schema
-from penstock.connectors.temporal.event_changes import change_of, event_schema, taken_away
+from penstock.connectors.temporal.event_netting import change_of, event_schema, taken_away
 
 ELEMENTS = element_schema([pa.field("k", pa.string()), pa.field("v", pa.int64())], pa.int64())
 INFINITY = None
