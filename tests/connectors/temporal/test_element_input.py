@@ -152,3 +152,29 @@ def test_dates_are_read_as_they_are_written() -> None:
         {"sync": dt.date(2026, 1, 1), "kind": "insert", "vs": dt.date(2026, 1, 1)}
         | {"ve": dt.date(2026, 1, 3), "vold": None, "p": "A"}
     ]
+
+
+def test_what_is_illegal_is_stepped_to_the_error_stream_as_in_a_run() -> None:
+    def network() -> pk.Network:
+        net = pk.Network("net")
+        rows = [*ROWS, ("adjust", 9, 30, 20, "B"), ("insert", 6, 9, None, "C"), ("insert", 9, 8, None, "C")]
+        source = pk.temporal(pk.memory(table(rows), train=1), **OPTIONS)
+        net.source("in", source, progress=pk.punctuated()).output("out")
+        return net
+
+    stepper, result = network().stepper(), network().run(engine="local")
+    stepper.run(inputs=True)
+    assert stepper.output("out").to_pylist() == result["out"].to_pylist()
+    told = [sorted(errors["reason"].to_pylist()) for errors in (stepper.errors("in"), result.errors("in"))]
+    assert (
+        told[0]
+        == told[1]
+        == sorted(
+            [
+                "adjusts an event that does not exist",
+                "comes before the stable point of its input",
+                "until is not after begin",
+            ]
+        )
+    )
+    assert stepper.late("in").num_rows == 0
