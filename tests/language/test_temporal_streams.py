@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 import penstock as pk
@@ -54,14 +55,18 @@ def test_inserts_alone_need_neither_kind_nor_old() -> None:
     ("rows", "options", "told"),
     [
         ({"vs": "int64", "p": "string"}, {}, "no column 've', which is the end="),
-        ({**ROWS, "vs": "double"}, {}, "'vs' cannot be the start of events"),
+        ({**ROWS, "vs": "double"}, {}, "'vs' cannot be the time of an event"),
         ({**ROWS, "ve": "int32"}, {}, "'ve' has another type than 'vs'"),
         ({**ROWS, "kind": "int64"}, {}, "'kind' is no text"),
         ({**ROWS, "sync": "string"}, {}, "'sync' has another type than 'vs'"),
         ({**ROWS, "begin": "int64"}, {"start": "begin"}, "a column of the payload is called 'vs'"),
+        ({**ROWS, "for": pa.duration("us")}, {}, "'for' cannot be in the payload, since it is a length of time"),
+        ({"kind": "string", "p": "string"}, {"form": "open-close"}, "no column 'at', which is the start="),
+        ({"kind": "string", "at": "double"}, {"form": "open-close"}, "'at' cannot be the time of an event"),
+        ({"kind": "string", "at": "date", "vs": "date"}, {"form": "open-close"}, "the payload is called 'vs'"),
     ],
 )
-def test_rows_that_can_be_no_elements_are_refused(rows: dict[str, str], options: dict[str, Any], told: str) -> None:
+def test_rows_that_can_be_no_elements_are_refused(rows: dict[str, Any], options: dict[str, Any], told: str) -> None:
     net = pk.Network("net")
     with pytest.raises(pk.QueryError, match=told):
         net.source("in", pk.temporal(pk.memory([], schema=rows), **options))
@@ -72,6 +77,10 @@ def test_a_declaration_that_contradicts_itself_is_refused() -> None:
         pk.temporal(pk.memory([], schema=ROWS), end="vs")
     with pytest.raises(pk.QueryError, match="is no input"):
         pk.temporal("elements.parquet")  # type: ignore[arg-type]
+    with pytest.raises(pk.QueryError, match="form='rows' is unknown"):
+        pk.temporal(pk.memory([], schema=ROWS), form="rows")
+    with pytest.raises(pk.QueryError, match="goes with start= and kind= alone"):
+        pk.temporal(pk.memory([], schema=ROWS), form="open-close", end="ve", ordered=True)
     net = pk.Network("net")
     connector = pk.temporal(pk.memory([], schema=ROWS))
     for given in (
@@ -176,3 +185,19 @@ def test_columns_with_the_names_of_a_lifetime_are_refused() -> None:
         stream.as_temporal()
     with pytest.raises(pk.QueryError, match="as_facts takes a temporal stream"):
         stream.as_facts()
+
+
+def test_opens_and_closes_become_events_that_are_unique() -> None:
+    net = pk.Network("net")
+    rows = pk.memory([], schema={"what": "string", "moment": "timestamp[ms]", "p": "string"})
+    events = net.source("in", pk.temporal(rows, form="open-close", start="moment", kind="what"))
+    assert events.schema.names == ["sync", "kind", "vs", "ve", "vold", "p"]
+    assert events._port.temporal
+    assert events._port.properties.unique
+    assert events.errors()._port.name == "in.errors"
+    assert events.late()._port.name == "in.late"
+    back = events.as_open_close()
+    assert back.schema.names == ["sync", "kind", "at", "p"]
+    assert back.progressing == ("sync",)
+    with pytest.raises(pk.QueryError, match="the payload is called 'at'"):
+        events.map(at="p").as_open_close()

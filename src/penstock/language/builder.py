@@ -87,6 +87,7 @@ class Builder:
             if isinstance(connector, TemporalRows):
                 connector, tuples = connector.shaped(tuples)
                 on = temporal_on(on, timestamps, progress)
+                key_columns(connector.payload, tuples, "the payload")
                 elements = connector.properties if isinstance(connector, TemporalInput) else None
             says, punctuated = connector.states, connector.punctuated
             if progress is None and timestamps == "external" and punctuated:

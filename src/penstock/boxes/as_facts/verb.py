@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from penstock.boxes.as_facts.box import AsFacts
 from penstock.boxes.lifetimes import require_temporal
+from penstock.boxes.requirements import key_columns
 
 if TYPE_CHECKING:
     from penstock.language.stream import Stream
@@ -16,4 +17,6 @@ def as_facts(stream: Stream, name: str | None) -> Stream:
     label = builder._fresh("as_facts", name)
     with builder._building(label):
         require_temporal(stream._port, "as_facts")
-        return builder._add(AsFacts(label, (stream._port,)))
+        box = AsFacts(label, (stream._port,))
+        key_columns(box.payload, stream.schema, "the payload")
+        return builder._add(box)

@@ -20,11 +20,9 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.algebra.naming import did_you_mean
 from penstock.algebra.temporal.elements import COLUMNS, INSERT, KIND, SYNC, VE, VOLD, VS, element_schema
 from penstock.algebra.temporal.open_close import AT
 from penstock.algebra.temporal.properties import Properties
-from penstock.algebra.ticks import can_progress
 from penstock.connectors.connector import Connector
 from penstock.connectors.temporal.legal_rows import STABLE, Lifetimes, Names, reasons
 from penstock.connectors.temporal.open_close_input import OpenCloseInput
@@ -40,46 +38,14 @@ class TemporalInput(TemporalRows):
     """An input of elements."""
 
     def shaped(self, found: pa.Schema) -> tuple[TemporalInput, pa.Schema]:
-        """The input, told which columns its rows have, and the columns of its elements."""
-        given = replace(self, found=found)
-        given._check()
-        time = found.field(self.names.start).type
-        return given, element_schema((found.field(name) for name in given.payload), time)
-
-    def _check(self) -> None:
-        names, columns = self.names, self.found.names
-        optional = (names.kind, names.old) if self.properties.insert_only else ()
-        for name, option in ((names.start, "start"), (names.end, "end"), (names.old, "old"), (names.kind, "kind")):
-            if name not in columns and name not in optional:
-                raise QueryError(
-                    f"the rows have no column {name!r}, which is the {option}= of a temporal input",
-                    expected=f"one of {', '.join(columns)}",
-                    hint=did_you_mean(name, columns) or f"name another one with {option}=",
-                )
-        time = self.found.field(names.start).type
-        if not can_progress(time):
-            raise QueryError(
-                f"'{names.start}' cannot be the start of events",
-                expected="an integer, date or timestamp",
-                found=f"{names.start} {time}",
-            )
+        given, names = replace(self, found=found), self.names
+        options = {"start": names.start, "end": names.end}
+        if not self.properties.insert_only:
+            options |= {"old": names.old, "kind": names.kind}
+        time = given.require(options, COLUMNS)
         for name in (names.end, names.old, SYNC):
-            if name in columns and self.found.field(name).type != time:
-                raise QueryError(
-                    f"'{name}' has another type than '{names.start}'",
-                    expected=f"{name} {time}",
-                    found=f"{name} {self.found.field(name).type}",
-                    hint="the times of an event are of one type: give schema=",
-                )
-        if names.kind in columns and not pa.types.is_string(self.found.field(names.kind).type):
-            raise QueryError(f"'{names.kind}' is no text", expected=f"{names.kind} string")
-        taken = [name for name in self.payload if name in COLUMNS]
-        if taken:
-            raise QueryError(
-                f"a column of the payload is called '{taken[0]}', as one of every temporal stream is",
-                expected=f"other names than {', '.join(COLUMNS)}",
-                hint="name the columns of the lifetime with start=, end=, old= and kind=, or rename it before",
-            )
+            given.require_type(name, time)
+        return given, element_schema((found.field(name) for name in given.payload), time)
 
     @property
     def payload(self) -> Sequence[str]:

@@ -22,13 +22,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.algebra.error_records import why_out_of_range
-from penstock.algebra.naming import did_you_mean
 from penstock.algebra.temporal.elements import COLUMNS, KIND, SYNC
 from penstock.algebra.temporal.open_close import AT, CLOSE, OPEN, open_close_schema
-from penstock.algebra.ticks import can_progress, out_of_range, to_ticks
+from penstock.algebra.ticks import out_of_range, to_ticks
 from penstock.connectors.temporal.legal_rows import STABLE
 from penstock.connectors.temporal.temporal_rows import Reading, TemporalRows
-from penstock.errors import QueryError
 
 _KINDS: Final = (OPEN, CLOSE, STABLE)
 
@@ -39,37 +37,9 @@ class OpenCloseInput(TemporalRows):
 
     def shaped(self, found: pa.Schema) -> tuple[OpenCloseInput, pa.Schema]:
         given = replace(self, found=found)
-        given._check()
-        time = found.field(self.names.start).type
+        time = given.require({"start": self.names.start, "kind": self.names.kind}, (*COLUMNS, AT))
+        given.require_type(SYNC, time)
         return given, open_close_schema((found.field(name) for name in given.payload), time)
-
-    def _check(self) -> None:
-        names, columns = self.names, self.found.names
-        for name, option in ((names.start, "start"), (names.kind, "kind")):
-            if name not in columns:
-                raise QueryError(
-                    f"the rows have no column {name!r}, which is the {option}= of a temporal input",
-                    expected=f"one of {', '.join(columns)}",
-                    hint=did_you_mean(name, columns) or f"name another one with {option}=",
-                )
-        time = self.found.field(names.start).type
-        if not can_progress(time):
-            raise QueryError(
-                f"'{names.start}' cannot be the time of an event",
-                expected="an integer, date or timestamp",
-                found=f"{names.start} {time}",
-            )
-        if SYNC in columns and self.found.field(SYNC).type != time:
-            raise QueryError(f"'{SYNC}' has another type than '{names.start}'", expected=f"{SYNC} {time}")
-        if not pa.types.is_string(self.found.field(names.kind).type):
-            raise QueryError(f"'{names.kind}' is no text", expected=f"{names.kind} string")
-        taken = [name for name in self.payload if name in (*COLUMNS, AT)]
-        if taken:
-            raise QueryError(
-                f"a column of the payload is called '{taken[0]}', as one of every temporal stream is",
-                expected=f"other names than {', '.join((*COLUMNS, AT))}",
-                hint="name the columns of the lifetime with start= and kind=, or rename it before",
-            )
 
     @property
     def payload(self) -> Sequence[str]:

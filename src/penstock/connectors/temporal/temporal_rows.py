@@ -20,11 +20,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.algebra.error_records import reject_table
+from penstock.algebra.naming import did_you_mean
 from penstock.algebra.temporal.elements import SYNC
 from penstock.algebra.temporal.properties import Properties
-from penstock.algebra.ticks import to_ticks
+from penstock.algebra.ticks import can_progress, to_ticks
 from penstock.connectors.connector import Advance, Chunk, Connector, Feed, Journal, Limit, Position, Split
 from penstock.connectors.temporal.legal_rows import Names
+from penstock.errors import QueryError
 
 
 @dataclass(frozen=True)
@@ -64,6 +66,45 @@ class TemporalRows(Connector):
     @abstractmethod
     def payload(self) -> Sequence[str]:
         """The columns of the rows that are payload."""
+
+    def require(self, options: Mapping[str, str], reserved: Sequence[str]) -> pa.DataType:
+        """Refuse rows that lack a column, by the option that names it, or whose payload has a name that is taken; the
+        type of their times."""
+        columns, start = self.found.names, self.names.start
+        for option, name in options.items():
+            if name not in columns:
+                raise QueryError(
+                    f"the rows have no column {name!r}, which is the {option}= of a temporal input",
+                    expected=f"one of {', '.join(columns)}",
+                    hint=did_you_mean(name, columns) or f"name another one with {option}=",
+                )
+        time = self.found.field(start).type
+        if not can_progress(time):
+            raise QueryError(
+                f"'{start}' cannot be the time of an event",
+                expected="an integer, date or timestamp",
+                found=f"{start} {time}",
+            )
+        if self.names.kind in columns and not pa.types.is_string(self.found.field(self.names.kind).type):
+            raise QueryError(f"'{self.names.kind}' is no text", expected=f"{self.names.kind} string")
+        taken = [name for name in self.payload if name in reserved]
+        if taken:
+            raise QueryError(
+                f"a column of the payload is called '{taken[0]}', as one of every temporal stream is",
+                expected=f"other names than {', '.join(reserved)}",
+                hint=f"name the columns of the lifetime with {'=, '.join(options)}=, or rename it before",
+            )
+        return time
+
+    def require_type(self, name: str, time: pa.DataType) -> None:
+        """Refuse a time that has another type than the others."""
+        if name in self.found.names and self.found.field(name).type != time:
+            raise QueryError(
+                f"'{name}' has another type than '{self.names.start}'",
+                expected=f"{name} {time}",
+                found=f"{name} {self.found.field(name).type}",
+                hint="the times of an event are of one type: give schema=",
+            )
 
     @property
     def bounded(self) -> bool:
@@ -134,14 +175,16 @@ class TemporalRows(Connector):
         rows, taken = chunk.tuples, self.taken_for(chunk.tuples)
         arrays = [taken.columns[name] if name in taken.columns else rows.column(name) for name in columns]
         made = pa.record_batch(arrays, schema=pa.schema([schema.field(name) for name in columns]))
-        stated = {self._stating(name): list(ticks) for name, ticks in chunk.stated.items()}
+        stated: dict[str, list[int]] = {}
+        for name, ticks in chunk.stated.items():
+            stated.setdefault(self._stating(name), []).extend(ticks)
         why, stable = taken.why, taken.stable
         if why is None and not pc.any(stable).as_py():
             return replace(chunk, tuples=made, stated=stated)
         legal = pc.is_null(why) if why is not None else pa.repeat(pa.scalar(True), rows.num_rows)
         told = to_ticks(taken.times.filter(pc.and_(legal, stable))).to_pylist()
         if told:
-            stated = {**stated, SYNC: [*stated.get(SYNC, ()), *told]}
+            stated.setdefault(SYNC, []).extend(told)
         keep = pc.and_not(legal, stable)
         rejects = chunk.rejects
         if why is not None:
