@@ -319,11 +319,11 @@ LIVES = [
 ]
 
 
-def temporal_network() -> pk.Network:
+def temporal_network(keep: int | None = None) -> pk.Network:
     net = pk.Network("live")
     schema = {"kind": "string", "vs": "int64", "ve": "int64", "vold": "int64", "k": "string"}
     rows = pk.temporal(pk.memory(LIVES, schema=schema, train=5))
-    net.source("in", rows, progress=pk.punctuated()).connection_point("point").output("out")
+    net.source("in", rows, progress=pk.punctuated()).connection_point("point", keep=keep).output("out")
     return net
 
 
@@ -348,3 +348,9 @@ def test_a_part_of_a_temporal_stream_is_refused(tmp_path: Path, since: object) -
     job = opened(tmp_path / "run", temporal_network())
     with pytest.raises(QueryError, match="whose elements adjust earlier events"):
         attached_plan(Shelf.of(job).newest, order(facts, since=since))
+
+
+def test_a_point_that_has_let_go_of_elements_is_refused(tmp_path: Path) -> None:
+    job = opened(tmp_path / "run", temporal_network(keep=5))
+    with pytest.raises(QueryError, match="does not keep all of its elements"):
+        attached_plan(Shelf.of(job).newest, order(facts))

@@ -24,7 +24,9 @@ from penstock.algebra.ticks import BEGINNING, END, Duration, duration_ticks, tic
 from penstock.boxes.filter.box import Filter
 from penstock.boxes.requirements import require_name
 from penstock.boxes.seam.box import Seam
+from penstock.connectors.points.keeping import EVERYTHING
 from penstock.connectors.points.point_history import SHARE, PointHistory
+from penstock.connectors.points.point_target import ConnectionPoint
 from penstock.errors import QueryError
 from penstock.language.builder import Builder
 from penstock.language.kept_streams import Ways, history_source, point_or_view, points_of
@@ -120,6 +122,14 @@ def _refuse_part_of_lives(network: Network, order: Order) -> None:
             expected=f"since='{BEGINNING_WORD}'",
             found=f"since={order.since!r}",
         )
+    for point in [point for name in temporal for point in points_of(network, name)]:
+        if isinstance(point.target, ConnectionPoint) and point.target.keep != EVERYTHING:
+            raise QueryError(
+                f"'{point.name}' is a temporal stream, and its point does not keep all of its elements",
+                network=network.name,
+                found=f"a point that keeps {point.target.keep.describe()}",
+                hint="attach to a point without keep=",
+            )
 
 
 def detach(network: Network, name: str) -> Network:
