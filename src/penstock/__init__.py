@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from penstock.connectors.targets.console import console
     from penstock.connectors.targets.kept_results import results
     from penstock.connectors.targets.part_files import csv, jsonl, parquet
+    from penstock.connectors.temporal.current_state import current
+    from penstock.connectors.temporal.element_input import temporal
     from penstock.errors import InternalError, PenstockError, QueryError, WorldError
     from penstock.language.stream import Stream
     from penstock.progress.idle import heartbeat, on_demand
@@ -65,6 +67,7 @@ __all__ = [
     "generator",
     "memory",
     "punctuation",
+    "temporal",
     # static tables
     "table",
     # progress
@@ -79,6 +82,7 @@ __all__ = [
     "results",
     "console",
     "csv",
+    "current",
     "delta",
     "jsonl",
     "keep",
@@ -117,6 +121,8 @@ _HOME = {
     "callback": "penstock.connectors.targets.callback",
     "console": "penstock.connectors.targets.console",
     "results": "penstock.connectors.targets.kept_results",
+    "current": "penstock.connectors.temporal.current_state",
+    "temporal": "penstock.connectors.temporal.element_input",
     "InternalError": "penstock.errors",
     "PenstockError": "penstock.errors",
     "PromiseWarning": "penstock.errors",

@@ -23,10 +23,11 @@ from penstock.connectors.tables.store import Store
 from penstock.connectors.targets.handover import HandedOver
 from penstock.connectors.targets.part_files import PartFormat
 from penstock.connectors.targets.target import Target
+from penstock.connectors.temporal.temporal_rows import TemporalRows
 from penstock.progress.policy import Policy
 
 PROTOCOLS = (Connector, Feed, Journal, Target, Store, Format, PartFormat, Policy)
-SHARED = (HandedOver,)
+SHARED = (HandedOver, TemporalRows)
 """What several of them have in common: those that are made of it are looked at."""
 SCHEMA = {"ts": "int64"}
 

@@ -311,3 +311,46 @@ def test_a_query_at_a_view_that_is_not_kept_brings_its_boxes(tmp_path: Path) -> 
         pass
     executor.close()
     assert Result(shelf.newest)["all"].sort_by("ts")["n"].to_pylist() == [5] * 8
+
+
+LIVES = [
+    *(("insert", at, None, None, "ab"[at % 2]) for at in range(10)),
+    *(("adjust", at, at + 5, None, "ab"[at % 2]) for at in range(10)),
+]
+
+
+def temporal_network(keep: int | None = None) -> pk.Network:
+    net = pk.Network("live")
+    schema = {"kind": "string", "vs": "int64", "ve": "int64", "vold": "int64", "k": "string"}
+    rows = pk.temporal(pk.memory(LIVES, schema=schema, train=5))
+    net.source("in", rows, progress=pk.punctuated()).connection_point("point", keep=keep).output("out")
+    return net
+
+
+def facts(stream: pk.Stream) -> None:
+    stream.where("k = 'a'", name="a").as_facts(name="facts").output("facts")
+
+
+def test_a_query_on_a_temporal_stream_sees_all_of_its_events(tmp_path: Path) -> None:
+    job = opened(tmp_path / "run", temporal_network())
+    executor, shelf = LocalExecutor(job), Shelf.of(job)
+    for _ in range(3):
+        executor.step()
+    shelf.change(attached_plan(shelf.newest, order(facts)), (), shelf.newest.version)
+    while executor.step() is not None:
+        pass
+    found = [(row["vs"], row["ve"], row["k"]) for row in Result(shelf.newest)["facts"].to_pylist()]
+    assert sorted(found) == [(at, at + 5, "a") for at in range(0, 10, 2)]
+
+
+@pytest.mark.parametrize("since", ["now", 3, "2 hours"])
+def test_a_part_of_a_temporal_stream_is_refused(tmp_path: Path, since: object) -> None:
+    job = opened(tmp_path / "run", temporal_network())
+    with pytest.raises(QueryError, match="whose elements adjust earlier events"):
+        attached_plan(Shelf.of(job).newest, order(facts, since=since))
+
+
+def test_a_point_that_has_let_go_of_elements_is_refused(tmp_path: Path) -> None:
+    job = opened(tmp_path / "run", temporal_network(keep=5))
+    with pytest.raises(QueryError, match="does not keep all of its elements"):
+        attached_plan(Shelf.of(job).newest, order(facts))

@@ -77,7 +77,7 @@ def _run_opened(job: Job, start: Offset, end: Offset, batch: int, step: Callable
     planner, offset = Planner(job), offset_text(end)
     rows = [row for share in planner.assignments(start, end) for row in read_assignment(job, share, batch)]
     step("intake staged")
-    for stage in (1, 2):
+    for stage in range(1, job.plan.stages + 1):
         arrived = list(from_batches(to_batch(row) for row in rows))
         rows = []
         for bucket in (0, 1):
@@ -147,6 +147,50 @@ def test_a_batch_done_again_after_a_crash_changes_nothing(crash_at: str, tmp_pat
                 )
         counted = sum(row["n"] for row in _read(tmp_path / "crashed", kind, crashed, "flows"))
         assert counted == record.inputs["a"].taken == len(SCRIPT) - record.inputs["a"].late
+
+
+ELEMENTS = {"kind": "string", "vs": "int64", "ve": "int64", "vold": "int64", "p": "string"}
+LIVES = [
+    *(("insert", at, None, None, f"p{at % 4}") for at in range(12)),
+    *(("adjust", at, at + 9, None, f"p{at % 4}") for at in range(12)),
+    ("stable", 8, None, None, None),
+    ("adjust", 9, 9, 18, "p1"),
+    ("adjust", 3, 30, 12, "p3"),
+    ("adjust", 5, 99, 98, "p1"),
+]
+
+
+def _temporal_job(folder: Path) -> Job:
+    """A temporal stream, whose current state and whose facts are shown."""
+    net = pk.Network("crash")
+    connector = pk.temporal(pk.memory(LIVES, schema=ELEMENTS, train=7))
+    stream = net.source("a", connector, progress=pk.punctuated())
+    stream.output("now", to=pk.current(pk.delta(str(folder / "now"), compact=2)))
+    stream.output("shown", to=pk.current(pk.console()))
+    stream.as_facts().output("facts")
+    job = open_job(compile_network(net.network), Settings(buckets=2), Folder(str(folder / "checkpoint")), cores=2)
+    job.release()
+    return job
+
+
+@pytest.mark.parametrize("crash_at", STEPS)
+def test_the_current_state_is_right_whenever_a_run_has_crashed(crash_at: str, tmp_path: Path) -> None:
+    calm, crashed = _temporal_job(tmp_path / "calm"), _temporal_job(tmp_path / "crashed")
+    start, batch, record = Planner(calm).initial(), 0, Record()
+    while (end := Planner(calm).latest(start)) != start:
+        record = _run_batch(calm, start, end, batch)
+        with pytest.raises(Crash):
+            _run_batch(crashed, start, end, batch, crash_at)
+        assert _without_time(_run_batch(crashed, start, end, batch)) == _without_time(record)
+        assert _state_bytes(crashed) == _state_bytes(calm)
+        states = [deltalake.DeltaTable(str(tmp_path / run / "now")).to_pyarrow_table() for run in ("calm", "crashed")]
+        assert sorted(states[0].to_pylist(), key=str) == sorted(states[1].to_pylist(), key=str)
+        start, batch = end, batch + 1
+    assert (batch, record.ended, record.inputs["a"].refused) == (4, True, 1)
+    events = {(row["p"], row["vs"], row["ve"]) for row in states[1].to_pylist()}
+    assert len(events) == states[1].num_rows == 11
+    assert ("p3", 3, 30) in events
+    assert sorted(Result(crashed)["facts"].to_pylist(), key=str) == sorted(states[1].to_pylist(), key=str)
 
 
 def test_a_callback_gets_a_batch_again_only_if_it_had_not_returned(tmp_path: Path) -> None:

@@ -84,6 +84,8 @@ class Box(ABC):
     """Whether it makes joint marks of marks that its inputs state alone."""
     takes_temporal: ClassVar[bool] = False
     """Whether it gives elements of temporal streams the meaning that they have."""
+    checks_elements: ClassVar[bool] = False
+    """Whether it finds illegal elements by itself, so that nobody need look for them before it."""
 
     @property
     def ports(self) -> tuple[str, ...]:

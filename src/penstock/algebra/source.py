@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 from penstock.algebra.box import Box
 from penstock.algebra.error_records import REJECT_SCHEMA
 from penstock.algebra.marks import FALLING, UNKNOWN, Mark, Marks
+from penstock.algebra.temporal.properties import NOTHING, Properties
 from penstock.algebra.ticks import BEGINNING, tick_text, to_ticks
 
 if TYPE_CHECKING:
@@ -68,6 +69,10 @@ class Source(Box):
     """Whether a shard that has failed is closed, so that nobody waits for it."""
     assumed: bool = False
     """Whether nobody has said how it progresses, and it is taken to be ordered."""
+    elements: Properties | None = None
+    """What is promised of its elements, if it is a temporal input."""
+    freezes: bool = False
+    """Whether its punctuation is stable points, so that tuples below it are illegal."""
 
     kind: ClassVar[str] = "source"
     page: ClassVar[str] = "inputs.md"
@@ -99,6 +104,17 @@ class Source(Box):
 
     def schema(self, port: int) -> pa.Schema:
         return REJECT_SCHEMA if port == self.ERRORS else self.tuples
+
+    def temporal(self, port: int) -> bool:
+        return port == 0 and self.elements is not None
+
+    def properties(self, port: int) -> Properties:
+        return self.elements if port == 0 and self.elements is not None else NOTHING
+
+    @property
+    def refuses_late(self) -> bool:
+        """Whether late tuples go to the error stream: elements that come before a stable point are illegal."""
+        return self.freezes and self.late == "route"
 
     def progress(self, port: int, inputs: Sequence[Marks]) -> Marks:
         # Late tuples and broken records come in no order that anything is known of, until the input has ended.

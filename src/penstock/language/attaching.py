@@ -24,7 +24,9 @@ from penstock.algebra.ticks import BEGINNING, END, Duration, duration_ticks, tic
 from penstock.boxes.filter.box import Filter
 from penstock.boxes.requirements import require_name
 from penstock.boxes.seam.box import Seam
+from penstock.connectors.points.keeping import EVERYTHING
 from penstock.connectors.points.point_history import SHARE, PointHistory
+from penstock.connectors.points.point_target import ConnectionPoint
 from penstock.errors import QueryError
 from penstock.language.builder import Builder
 from penstock.language.kept_streams import Ways, history_source, point_or_view, points_of
@@ -83,6 +85,7 @@ def attach(network: Network, order: Order, place: Callable[[Output], Folder], ma
     builder = Builder(network.name)
     builder._boxes.extend(network.boxes)
     ways = Ways(builder, network, order.name, lambda point: past_and_arc(builder, order, point, place, marks))
+    _refuse_part_of_lives(network, order)
     live = order.since == NOW_WORD
     streams = [ways.arc(name) if live else ways.of(name) for name in order.at]
     _check_arguments(order)
@@ -107,6 +110,26 @@ def attach(network: Network, order: Order, place: Callable[[Output], Folder], ma
     boxes = tuple(box.name for box in fresh if not isinstance(box, End))
     told = Attached(order.name, tuple(order.at), _since_text(order.since), order.share, boxes, outputs)
     return Network(network.name, tuple(builder._boxes), attached=(*network.attached, told))
+
+
+def _refuse_part_of_lives(network: Network, order: Order) -> None:
+    """Refuse a temporal stream from a moment on: its elements would speak of events that the query has never seen."""
+    temporal = [name for name in order.at if point_or_view(network, name).inputs[0].temporal]
+    if temporal and order.since != BEGINNING_WORD:
+        raise QueryError(
+            f"'{temporal[0]}' is a temporal stream, whose elements adjust earlier events",
+            network=network.name,
+            expected=f"since='{BEGINNING_WORD}'",
+            found=f"since={order.since!r}",
+        )
+    for point in [point for name in temporal for point in points_of(network, name)]:
+        if isinstance(point.target, ConnectionPoint) and point.target.keep != EVERYTHING:
+            raise QueryError(
+                f"'{point.name}' is a temporal stream, and its point does not keep all of its elements",
+                network=network.name,
+                found=f"a point that keeps {point.target.keep.describe()}",
+                hint="attach to a point without keep=",
+            )
 
 
 def detach(network: Network, name: str) -> Network:

@@ -68,7 +68,7 @@ _SOURCE: Final = Words(
     'net.source("packets", pk.files("data/*.parquet"), on="ts", progress=pk.delayed("2 seconds"))',
     {
         "name": "what the input is called",
-        "connector": "where tuples come from: pk.files, pk.memory, pk.generator, pk.dataframe",
+        "connector": "where tuples come from: pk.files, pk.memory, pk.generator, pk.dataframe; pk.temporal around one",
         "schema": "names and types of the attributes; read from the data where it says",
         "on": "the attribute that makes progress",
         "timestamps": "where `on` comes from: 'external' (the tuples), 'internal' or 'latent' (the intake)",
@@ -120,7 +120,8 @@ _OUTPUT: Final = Words(
     'packets.output("packets", to=pk.parquet("out"))',
     {
         "name": "what the output is called",
-        "to": "where tuples go: pk.delta, pk.parquet, pk.csv, pk.jsonl, pk.console, pk.callback; kept if not given",
+        "to": "where tuples go: pk.delta, pk.parquet, pk.csv, pk.jsonl, pk.console, pk.callback, pk.current around "
+        "one; kept if not given",
         "keep": "how much of them is kept then, such as '1 GB'; the oldest leave first",
     },
 )

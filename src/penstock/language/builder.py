@@ -13,12 +13,17 @@ from penstock.algebra.network import Network as FrozenNetwork
 from penstock.algebra.schema import SchemaLike, parse_schema, plain_schema
 from penstock.algebra.source import Source
 from penstock.algebra.ticks import can_progress
+from penstock.boxes.open_close.box import OpenClose
 from penstock.boxes.requirements import key_columns, refuse_hidden, require_columns, require_name, require_ticks
 from penstock.connectors.connector import Connector
 from penstock.connectors.tables.pushed_table import PushedTable
 from penstock.connectors.tables.static_table import StaticTable
+from penstock.connectors.temporal.element_input import TemporalInput
+from penstock.connectors.temporal.open_close_input import OpenCloseInput
+from penstock.connectors.temporal.temporal_rows import TemporalRows
 from penstock.errors import PenstockError, QueryError
 from penstock.language.stream import Stream
+from penstock.language.temporal_inputs import temporal_on
 from penstock.progress.idle import Span, span_ns
 from penstock.progress.policies.ordered import Ordered
 from penstock.progress.policies.punctuated import Punctuated
@@ -78,6 +83,12 @@ class Builder:
             if tuples is None:
                 raise QueryError("the schema of this input is not known", hint="give schema={'ts': 'int64', ...}")
             tuples = plain_schema(tuples)
+            elements = None
+            if isinstance(connector, TemporalRows):
+                connector, tuples = connector.shaped(tuples)
+                on = temporal_on(on, timestamps, progress)
+                key_columns(connector.payload, tuples, "the payload")
+                elements = connector.properties if isinstance(connector, TemporalInput) else None
             says, punctuated = connector.states, connector.punctuated
             if progress is None and timestamps == "external" and punctuated:
                 on = on or (DEFAULT_ON if DEFAULT_ON in says else says[0])
@@ -111,6 +122,8 @@ class Builder:
                 _overdue(overdue, when_overdue),
                 when_overdue == "close",
                 assumed=assumed,
+                elements=elements,
+                freezes=isinstance(connector, TemporalRows),
             )
             stated = [a for a in says if a not in {t.attribute for t in source.tracks}]
             if stated and not punctuated:
@@ -119,7 +132,10 @@ class Builder:
                     expected=" or ".join(t.attribute for t in source.tracks),
                     hint="declare it with progress={...}",
                 )
-            return self._add(source)
+            stream = self._add(source)
+            if isinstance(connector, OpenCloseInput):
+                return self._add(OpenClose(f"{name}.events", (stream._port,), name, connector.properties))
+            return stream
 
     @property
     def network(self) -> FrozenNetwork:

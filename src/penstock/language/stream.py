@@ -23,6 +23,7 @@ from penstock.boxes.cleanse.verb import cleanse
 from penstock.boxes.dedupe.verb import dedupe
 from penstock.boxes.filter.verb import filter_box
 from penstock.boxes.join.verb import join
+from penstock.boxes.lifetimes import require_temporal
 from penstock.boxes.map.verb import map_stream
 from penstock.boxes.resample.verb import resample
 from penstock.boxes.table_join.verb import join_table
@@ -36,13 +37,15 @@ from penstock.connectors.targets.kept_results import Results, results
 from penstock.connectors.targets.target import Target
 from penstock.errors import QueryError
 from penstock.language.point import point_target, view_box
+from penstock.language.side_streams import errors_port, late_port
+from penstock.language.temporal_methods import TemporalMethods
 from penstock.storage.sizes import Size
 
 if TYPE_CHECKING:
     from penstock.language.builder import Builder
 
 
-class Stream:
+class Stream(TemporalMethods):
     """What flows from one port: the methods add boxes to its network and return their output streams."""
 
     def __init__(self, builder: Builder, port: Port) -> None:
@@ -300,6 +303,8 @@ class Stream:
         with self._builder._building(name):
             if to is not None and keep is not None:
                 raise QueryError("keep= is for tuples that are kept as results", found="to= beside keep=")
+            if to is not None and to.revises:
+                require_temporal(self._port, "pk.current(...)")
             kept = Results() if keep is None else results(keep)
             self._builder._add(Output(name, (self._port,), to if to is not None else kept))
             return self
@@ -348,34 +353,11 @@ class Stream:
 
     def late(self) -> Stream:
         """The tuples that came too late: for an input, or for a box that is defined on arrival order."""
-        box = self._port.box
-        port = box.late_port()
-        if port is None:
-            raise QueryError(
-                f"nothing comes too late for a {box.kind}",
-                network=self._builder.name,
-                box=box.name,
-                expected="an input, or a box with assuming= or timeout=",
-                hint="the late tuples of a join with assuming= are those of the boxes before it: "
-                "result.late('<name>.left') and result.late('<name>.right')"
-                if box.kind == "join"
-                else None,
-            )
-        return Stream(self._builder, Port(box, port))
+        return Stream(self._builder, late_port(self._port.box, self._builder.name))
 
     def errors(self) -> Stream:
         """What an input could not take as tuples, or a map that computes times has refused, with the reason."""
-        box = self._port.box
-        port = box.errors_port()
-        if port is None:
-            raise QueryError(
-                f"the {box.kind} '{box.name}' refuses nothing",
-                network=self._builder.name,
-                box=box.name,
-                expected="an input, or a map that computes a time that may be out of range",
-                hint="call errors() on what net.source(...) returned",
-            )
-        return Stream(self._builder, Port(box, port))
+        return Stream(self._builder, errors_port(self._port.box, self._builder.name))
 
     def only_progressing(self) -> str:
         """The one attribute that this stream makes progress on; refused where there are several or none."""

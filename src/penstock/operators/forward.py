@@ -29,3 +29,19 @@ class ForwardOp:
         gathered, self._gathered = self._gathered, {}
         for slot in sorted(gathered):
             yield str(slot), pa.concat_tables(gathered[slot])
+
+
+class ForwardWhole:
+    """The entry of boxes that need tuples as they come, whatever columns they give themselves; with one input."""
+
+    def __init__(self, columns: Sequence[str]) -> None:
+        self._columns = list(columns)
+        self._gathered: list[pa.Table] = []
+
+    def process(self, slot: int, tuples: pa.Table) -> None:
+        self._gathered.append(tuples.select([*self._columns, *carried(tuples)]))
+
+    def flush(self) -> Iterator[tuple[str, pa.Table]]:
+        gathered, self._gathered = self._gathered, []
+        if gathered:
+            yield "0", pa.concat_tables(gathered)

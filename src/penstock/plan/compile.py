@@ -8,6 +8,7 @@ from penstock.algebra.network import Network
 from penstock.errors import InternalError, PenstockError, QueryError
 from penstock.plan.arrange import arrange
 from penstock.plan.assign_stages import assign_stages
+from penstock.plan.check_elements import check_elements
 from penstock.plan.guard_times import guard_times
 from penstock.plan.in_order import in_order
 from penstock.plan.keep_rejects import keep_rejects
@@ -25,6 +26,7 @@ RULES: tuple[Callable[[Plan], Plan], ...] = (
     in_order,
     guard_times,
     keep_rejects,
+    check_elements,
     mark_groups,
     assign_stages,
     prune_columns,

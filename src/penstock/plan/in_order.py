@@ -25,12 +25,21 @@ from penstock.algebra.order import ANY, ARRIVAL
 from penstock.algebra.source import Source
 from penstock.boxes.cleanse.box import Cleanse, Merge
 from penstock.boxes.union.box import Union
+from penstock.errors import QueryError
 from penstock.plan.plan import IN_ORDER, Plan, fresh_name
 
 
 def in_order(plan: Plan) -> Plan:
     if plan.architecture != IN_ORDER:
         return plan
+    temporal = [port.name for box in plan.network.boxes for port in _ports(box) if port.temporal]
+    if temporal:
+        raise QueryError(
+            "an in-order system sorts its streams, and an adjust must not come before its insert",
+            network=plan.network.name,
+            found=f"'{temporal[0]}', a temporal stream",
+            hint="leave architecture= out",
+        )
     return replace(plan, network=_Rewriting(plan.network).done())
 
 

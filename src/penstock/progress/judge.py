@@ -3,7 +3,7 @@
 ```
  records ─┬─ for which a policy's `where` holds ──> punctuation: what it states
           ├─ NULL or out of range ───────────────> unfit: to the error stream
-          ├─ below what their shard had stated ──> late: to the late stream
+          ├─ below what their shard had stated ──> late: to the late stream; elements, to the error stream
           └─ all others are taken ───────────────> the extremes of their shard
 ```
 
@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
@@ -29,6 +30,8 @@ from penstock.algebra.ticks import BEGINNING, out_of_range
 from penstock.errors import WorldError
 from penstock.progress.disorder import Values
 from penstock.progress.extremes import NONE, Extremes, Highest, Reach
+
+BEFORE_STABLE: Final = "comes before the stable point of its input"
 
 
 @dataclass(frozen=True)
@@ -92,6 +95,11 @@ def strongest(source: Source, stated: Mapping[str, Sequence[int]]) -> Marks:
     """The strongest of what punctuation elements in the data say, by attribute."""
     said = [(track, stated[track.attribute]) for track in source.tracks if track.attribute in stated]
     return Marks.made((track.mark, max(-tick if track.descending else tick for tick in ticks)) for track, ticks in said)
+
+
+def unstable_rejects(tuples: pa.Table, origin: str) -> pa.Table:
+    """Elements that come before a stable point of their input, for the error stream."""
+    return reject_table(tuples, origin, pa.repeat(pa.scalar(BEFORE_STABLE), tuples.num_rows))
 
 
 def unfit_rejects(tuples: pa.Table, source: Source, origin: str) -> pa.Table:

@@ -28,7 +28,7 @@ from penstock.plan.plan import INTAKE
 from penstock.progress.disorder import Gauge, Stretch, Values
 from penstock.progress.extremes import NOTHING, Extremes
 from penstock.progress.issued import Issued
-from penstock.progress.judge import judge, strongest, unfit_rejects
+from penstock.progress.judge import judge, strongest, unfit_rejects, unstable_rejects
 from penstock.progress.shards import add_seen, stating
 from penstock.runtime import traces
 from penstock.runtime.allotment import columns_to_read
@@ -172,6 +172,8 @@ class Intake:
             self.report(source.name, shard, seen)
         taken = tuples if verdict.taken is None else tuples.filter(verdict.taken)
         late, refused, told = map(_number, (verdict.late, verdict.unfit, verdict.punctuation))
+        if source.refuses_late:
+            late, refused = 0, refused + late
         self._count(source, InputCount(tuples.num_rows, taken.num_rows, late, refused, told))
         self._superbox.push(Port(source), taken)
         if self._superbox.leaving_bytes() > LEAVING_BYTES:
@@ -263,7 +265,9 @@ class Intake:
 
     def _route(self, source: Source, chunk: Chunk, aside: SetAside, origin: str) -> None:
         """Send late tuples to the late stream, and those without a usable time to the error stream."""
-        if aside.late is not None:
+        if aside.late is not None and source.refuses_late:
+            self._refuse(source, unstable_rejects(pa.Table.from_batches([chunk.tuples]).filter(aside.late), origin))
+        elif aside.late is not None:
             late = Port(source, Source.LATE)
             self._superbox.push(late, self._with_hidden(late, chunk, aside.seq).filter(aside.late))
         if aside.unfit is not None:

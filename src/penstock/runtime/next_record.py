@@ -84,8 +84,10 @@ def _inputs(network: Network, before: Record, reports: Sequence[Report]) -> dict
     for box in network.boxes:
         if box.speaks_for is not None:
             # Judged behind the intake, which has taken them.
-            late = sum(report.boxes[box.name].late for report in reports if box.name in report.boxes)
-            counts[box.speaks_for] = counts.get(box.speaks_for, InputCount()) + InputCount(taken=-late, late=late)
+            done = [report.boxes[box.name] for report in reports if box.name in report.boxes]
+            late, refused = sum(work.late for work in done), sum(work.refused for work in done)
+            judged = InputCount(taken=-late - refused, late=late, refused=refused)
+            counts[box.speaks_for] = counts.get(box.speaks_for, InputCount()) + judged
     return counts
 
 

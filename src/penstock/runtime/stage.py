@@ -67,6 +67,7 @@ def run_stage(job: Job, stage: int, bucket: int, batch: int, rows: Iterable[Row]
         sender,
         memo.now,
         boxes=superbox.work,
+        refusals=superbox.refusals,
         bucket=bucket,
         marks={b.name: marks[b.name] for b in job.plan.stateful(stage)},
         wake=superbox.wake(),

@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.algebra.box import Box, Output, Port, Stateful, Stateless
+from penstock.algebra.error_records import REJECT_SCHEMA
 from penstock.algebra.expressions.overflow import completed
 from penstock.algebra.hidden import ARRIVED, SEQ
 from penstock.algebra.joint_punctuation import Way
@@ -28,6 +29,7 @@ from penstock.operators.protocol import Entry, Operator, PartedOperator, Slots
 from penstock.plan.plan import Plan
 from penstock.progress.propagation import advance
 from penstock.runtime.control import Control
+from penstock.runtime.refusals import Refusals
 from penstock.runtime.traces import Moment
 from penstock.runtime.work import BoxWork
 
@@ -77,6 +79,8 @@ class Superbox:
         """Which part of the input of a box is furthest behind, in words."""
         self.hops: dict[str, Moment] = {}
         """When punctuation came to the boxes here, and when it left them."""
+        self.refusals: dict[str, Refusals] = {}
+        """Why boxes here have refused tuples in the place of an input, by the input's name."""
         self.needs: dict[str, list[tuple[int, str, int]]] = {}
         """What the boxes here wait for: (input, attribute, tick), by the box's name."""
         self.ways: dict[str, Sequence[Way]] = {}
@@ -140,6 +144,9 @@ class Superbox:
                 if self._bucket and all(box.keys(slot) == () for slot in range(len(box.inputs))):
                     # A box without keys lives in bucket 0: here nothing ever leaves it, which holds nobody back.
                     marks[box.name] = stated.at_end()
+        if (source := box.speaks_for) is not None:
+            for rejects in (t for port, t in results if port == box.errors_port()):
+                self.refusals[source] = self.refusals.get(source, Refusals()).add(rejects.select(REJECT_SCHEMA.names))
         self.hops[box.name] = (arrived, time.time_ns() // 1000)
         for index, departing in results:
             self.push(Port(box, index), self._sequenced(Port(box, index), departing))

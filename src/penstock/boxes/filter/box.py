@@ -24,6 +24,7 @@ class Sieve(Stateless):
     """Lets tuples through as they are, or not: what all filters have in common."""
 
     kind: ClassVar[str] = "filter"
+    takes_temporal: ClassVar[bool] = True
 
     @property
     @abstractmethod
@@ -32,6 +33,9 @@ class Sieve(Stateless):
 
     def schema(self, port: int) -> pa.Schema:
         return self.inputs[0].schema
+
+    def temporal(self, port: int) -> bool:
+        return self.inputs[0].temporal
 
     def progress(self, port: int, inputs: Sequence[Marks]) -> Marks:
         return inputs[0]

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from penstock.algebra.expressions.binding import bind_predicate
 from penstock.boxes.filter.box import Filter
+from penstock.boxes.lifetimes import require_fixed
 from penstock.errors import QueryError
 
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ def filter_box(stream: Stream, predicates: Sequence[str], name: str | None, *, r
         if not predicates:
             raise QueryError("a filter needs at least one predicate", hint="filter('len > 100')")
         bound = tuple(bind_predicate(p, stream.schema) for p in predicates)
+        require_fixed(stream._port, bound, "a filter")
         box = Filter(label, (stream._port,), bound, rest)
         builder._add(box)
         return box

@@ -33,6 +33,7 @@ class Map(Stateless):
     kind: ClassVar[str] = "map"
     page: ClassVar[str] = "boxes/map.md"
     keeps_count: ClassVar[bool] = True
+    takes_temporal: ClassVar[bool] = True
     ERRORS: ClassVar[int] = 1
 
     @cached_property
@@ -47,6 +48,9 @@ class Map(Stateless):
 
     def schema(self, port: int) -> pa.Schema:
         return REJECT_SCHEMA if port == self.ERRORS else self._schema
+
+    def temporal(self, port: int) -> bool:
+        return port == 0 and self.inputs[0].temporal
 
     @cached_property
     def _schema(self) -> pa.Schema:

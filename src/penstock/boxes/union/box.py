@@ -25,12 +25,16 @@ class Union(Stateless):
     kind: ClassVar[str] = "union"
     page: ClassVar[str] = "boxes/union.md"
     keeps_count: ClassVar[bool] = True
+    takes_temporal: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         refuse_different(self.inputs, "union", self.name)
 
     def schema(self, port: int) -> pa.Schema:
         return self.inputs[0].schema
+
+    def temporal(self, port: int) -> bool:
+        return any(each.temporal for each in self.inputs)
 
     def progress(self, port: int, inputs: Sequence[Marks]) -> Marks:
         return least(inputs)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from penstock.boxes.lifetimes import refuse_mixed
 from penstock.boxes.union.box import Union
 from penstock.errors import QueryError
 
@@ -20,4 +21,5 @@ def union(*streams: Stream, name: str | None = None) -> Stream:
     with builder._building(label):
         if any(s._builder is not builder for s in streams):
             raise QueryError("the streams of a union belong to different networks")
+        refuse_mixed(tuple(s._port for s in streams), "union")
         return builder._add(Union(label, tuple(s._port for s in streams)))

@@ -107,17 +107,11 @@ class DeltaTarget(Target):
         if not self.shows(receipts, progress):
             return
         known, app = writer(scratch), _application(scratch)
-        # The log's record of when a file was made; nothing is computed from it.
-        now = time.time_ns() // 1_000_000
-        actions: list[AddAction | RemoveAction] = [
-            AddAction(file.name, file.bytes, dict(file.partition), now, True, file.stats)
-            for receipt in receipts
-            for file in receipt.files
-        ]
         speaks = self.punctuation is not False and bool(progress.after)
         transaction = deltalake.CommitProperties(
             custom_metadata={KEY: CommitMarks.of(progress, known.token).to_text()} if speaks else None,
             app_transactions=[deltalake.Transaction(app, batch)],
+            max_commit_retries=self._retries,
         )
         for attempt in range(1, _ATTEMPTS + 1):
             try:
@@ -125,7 +119,7 @@ class DeltaTarget(Target):
                 before, last = table.version(), table.transaction_version(app)
                 if last is None or last < batch:
                     table.create_write_transaction(
-                        actions,
+                        self._actions(table, batch, receipts, scratch),
                         "append",
                         table.schema(),
                         list(self.partition_by),
@@ -144,6 +138,23 @@ class DeltaTarget(Target):
             except _FAILURES as failure:
                 _open.cache_clear()
                 raise self._failed(batch, known.output, failure) from failure
+
+    def _actions(
+        self, table: deltalake.DeltaTable, batch: int, receipts: Sequence[Receipt], scratch: Folder
+    ) -> list[AddAction | RemoveAction]:
+        """What a batch does to the table as it is now."""
+        # The log's record of when a file was made; nothing is computed from it.
+        now = time.time_ns() // 1_000_000
+        return [
+            AddAction(file.name, file.bytes, dict(file.partition), now, True, file.stats)
+            for receipt in receipts
+            for file in receipt.files
+        ]
+
+    @property
+    def _retries(self) -> int | None:
+        """How often Delta itself tries a transaction again that others defeat; None: as it likes."""
+        return None
 
     def last_committed(self, scratch: Folder) -> int:
         _open.cache_clear()  # the run begins: the table may be another one than this process has seen

@@ -123,6 +123,11 @@ class Target(Protocol):
         """The hidden columns that are written with the tuples, behind those that queries see."""
         return ()
 
+    @property
+    def revises(self) -> bool:
+        """Whether it shows the events of a temporal stream as they are, instead of its elements."""
+        return False
+
     def placed(self, inside: Folder) -> Target:
         """The target, for a run that has a folder for it in its checkpoint; itself, unless it lies there."""
         return self

@@ -17,13 +17,14 @@ from penstock.algebra.hidden import ARRIVED
 from penstock.algebra.marks import UNKNOWN, Marks
 from penstock.algebra.source import Source
 from penstock.algebra.ticks import BEGINNING, END, tick_of
-from penstock.connectors.connector import Advance, Chunk, Feed, Limit
+from penstock.connectors.connector import Advance, Chunk, Connector, Feed, Limit
 from penstock.connectors.journal import MemoryJournal
 from penstock.connectors.memory import Memory, MemorySplit, PunctuationElement, memory
+from penstock.connectors.temporal.temporal_rows import TemporalRows
 from penstock.errors import QueryError
 from penstock.progress.extremes import NOTHING, Extremes
 from penstock.progress.idle import Heartbeat, OnDemand
-from penstock.progress.judge import judge, strongest, unfit_rejects
+from penstock.progress.judge import judge, strongest, unfit_rejects, unstable_rejects
 from penstock.progress.shards import shard_marks, source_marks, statement, stating
 from penstock.runtime.stepping.elements import Element, numbered, single
 
@@ -92,8 +93,7 @@ class SourceNode:
             return None
         if self._feed is None:
             connector = self.box.connector
-            opened = replace(connector, train=1) if isinstance(connector, Memory) else connector
-            self._feed = opened.open(self.box.delivered, MemoryJournal())
+            self._feed = _one_by_one(connector).open(self.box.delivered, MemoryJournal())
             self._position = self._feed.start()
         step = self._feed.advance(self._position, TRAIN)
         return step if step.ended or step.position != self._position else None
@@ -175,6 +175,8 @@ class SourceNode:
             self._seen[shard] = before.merge(seen)
         if verdict.late is None:
             yield Port(box), Element(self.marks(), row)
+        elif box.refuses_late:
+            yield Port(box, Source.ERRORS), Element(UNKNOWN, unstable_rejects(row.select(box.tuples.names), origin))
         elif box.late == "route":
             yield Port(box, Source.LATE), Element(UNKNOWN, row)
 
@@ -210,3 +212,10 @@ class SourceNode:
             box=self.box.name,
             expected=f"shard= one of {', '.join(self._seen)}",
         )
+
+
+def _one_by_one(connector: Connector) -> Connector:
+    """A script that gives one element at a time; any other input as it is."""
+    if isinstance(connector, TemporalRows):
+        return replace(connector, rows=_one_by_one(connector.rows))
+    return replace(connector, train=1) if isinstance(connector, Memory) else connector

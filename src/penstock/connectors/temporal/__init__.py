@@ -1,0 +1,1 @@
+"""Temporal streams as inputs."""
