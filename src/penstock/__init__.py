@@ -18,6 +18,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from penstock.algebra.expressions.python_functions import window_function
     from penstock.algebra.order import TUPLE_NUMBER, order
+    from penstock.algebra.temporal.compatibility import Prefix, compatible
+    from penstock.algebra.temporal.database import equivalent, tdb
     from penstock.api import Network
     from penstock.boxes.cleanse.verb import merge
     from penstock.boxes.union.verb import union
@@ -57,6 +59,11 @@ __all__ = [
     "order",
     # functions
     "window_function",
+    # temporal databases
+    "Prefix",
+    "compatible",
+    "equivalent",
+    "tdb",
     # inputs
     "clock",
     "connection_point",
@@ -101,6 +108,10 @@ _HOME = {
     "Network": "penstock.api",
     "TUPLE_NUMBER": "penstock.algebra.order",
     "order": "penstock.algebra.order",
+    "Prefix": "penstock.algebra.temporal.compatibility",
+    "compatible": "penstock.algebra.temporal.compatibility",
+    "equivalent": "penstock.algebra.temporal.database",
+    "tdb": "penstock.algebra.temporal.database",
     "window_function": "penstock.algebra.expressions.python_functions",
     "delta": "penstock.connectors.delta.declaration",
     "files": "penstock.connectors.files.declaration",
