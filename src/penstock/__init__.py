@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from penstock.algebra.temporal.database import equivalent, tdb
     from penstock.api import Network
     from penstock.boxes.cleanse.verb import merge
+    from penstock.boxes.lmerge.policy import merge_policy
+    from penstock.boxes.lmerge.verb import lmerge
     from penstock.boxes.union.verb import union
     from penstock.connectors.delta.declaration import delta
     from penstock.connectors.files.declaration import files
@@ -52,7 +54,9 @@ __all__ = [
     # networks
     "Network",
     "Stream",
+    "lmerge",
     "merge",
+    "merge_policy",
     "union",
     # order
     "TUPLE_NUMBER",
@@ -134,7 +138,9 @@ _HOME = {
     "QueryError": "penstock.errors",
     "WorldError": "penstock.errors",
     "Stream": "penstock.language.stream",
+    "lmerge": "penstock.boxes.lmerge.verb",
     "merge": "penstock.boxes.cleanse.verb",
+    "merge_policy": "penstock.boxes.lmerge.policy",
     "union": "penstock.boxes.union.verb",
     "heartbeat": "penstock.progress.idle",
     "on_demand": "penstock.progress.idle",

@@ -107,8 +107,8 @@ def test_section_3_d_an_output_that_is_not_for_two_reasons() -> None:
     assert not found
     assert [(v.condition, v.event) for v in found.violations] == [
         ("C2", {"p": "A", "vs": 2}),  # frozen with an end that I1 contradicts
-        ("C3", {"p": "A", "vs": 2}),
         ("C3", {"p": "B", "vs": 3}),  # frozen in the inputs, and can no longer be added
+        ("C3", {"p": "A", "vs": 2}),
     ]
     assert "p='B', vs=3: it is fully frozen in an input" in str(found)
 

@@ -1,0 +1,183 @@
+"""LMerge of inserts in order: cases R0, R1 and R2 (lmerge.md IV-A to C).
+
+All three remember the largest Vs that has left. What is below it has left already, or is missing; what is above it
+leaves. They differ in what they do at that Vs itself: R0 drops, R1 counts, R2 compares payloads. So what leaves of a
+train is its end, which is cut off without copying it.
+
+The state is a note: the largest Vs, the last Vs of every input, and for R1 how many elements of the largest Vs each
+input has brought. R2 keeps the payloads of the largest Vs, and who has brought each; it lets go of them when Vs rises.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from typing import ClassVar, Final
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.algebra.marks import Marks
+from penstock.algebra.ticks import BEGINNING
+from penstock.boxes.lmerge.arrivals import Arrivals, Refusals, read
+from penstock.boxes.lmerge.box import LMerge
+from penstock.operators.arrays import Mask
+from penstock.operators.arrival_order import in_arrival_order
+from penstock.operators.groups import group_numbers, number
+from penstock.operators.protocol import Departures, Holder, Slots
+from penstock.operators.state.ledger import Ledger
+
+PAYLOADS: Final = "payloads"
+SLOT: Final = 0
+
+
+class InSequenceOp(Holder):
+    """Follows whichever input is furthest."""
+
+    strict: ClassVar[bool] = False
+    """Whether Vs must rise with every element of an input."""
+
+    def __init__(self, box: LMerge, slots: Slots) -> None:
+        self._box = box
+        self._slots = slots
+        self._arrived: dict[int, list[pa.Table]] = {}
+        self._refusals = Refusals(box)
+        note = Ledger(slots).read() or {}
+        inputs = len(box.inputs)
+        self._largest: int = note.get("largest", BEGINNING)
+        self._last: list[int] = note.get("last", [BEGINNING] * inputs)
+        self._counts: list[int] = note.get("counts", [0] * inputs)
+        self.released = 0
+
+    def receive(self, part: str, tuples: pa.Table) -> None:
+        self._arrived.setdefault(int(part), []).append(tuples)
+
+    def punctuate(self, marks: Sequence[Marks], now: int) -> Departures:
+        before = self._slots.get_mark()
+        for at, tables in sorted(self._arrived.items()):
+            arrivals = self._legal(read(self._box, at, in_arrival_order(tables), self._refusals))
+            # Buckets differ in the largest Vs, but not in the stable point: nothing below it leaves any of them.
+            arrivals = arrivals.slice(int(np.searchsorted(arrivals.vs, before)))
+            leaving = self._passing(arrivals) if arrivals.count else arrivals
+            if leaving.count:
+                yield 0, leaving.tuples
+        if self._arrived:
+            self._arrived = {}
+            Ledger(self._slots).write({"largest": self._largest, "last": self._last, "counts": self._counts})
+            yield from self._refusals.take()
+        self._slots.set_mark(max(before, self._box.stable_point(marks)))
+
+    @abstractmethod
+    def _passing(self, arrivals: Arrivals) -> Arrivals:
+        """What has not left yet, of elements in order."""
+
+    def _legal(self, arrivals: Arrivals) -> Arrivals:
+        """Without those that break what the case stands on."""
+        case, begin = self._box.case, self._box.begin
+        arrivals = self._refusals.sift(arrivals, ~arrivals.inserts, f"it is an adjust, and {case} takes none")
+        if not arrivals.count:
+            return arrivals
+        vs, before = arrivals.vs, self._last[arrivals.input]
+        rises = vs[1:] > vs[:-1] if self.strict else vs[1:] >= vs[:-1]
+        if not bool(rises.all()) or vs[0] < before or (self.strict and vs[0] == before):
+            # An element that falls back changes nothing for those behind it: they are measured against the largest.
+            reached = np.maximum.accumulate(np.concatenate([[before], vs[:-1]]))
+            falls = vs <= reached if self.strict else vs < reached
+            what = "does not rise" if self.strict else "falls"
+            arrivals = self._refusals.sift(arrivals, falls, f"its {begin} {what}, and {case} asks for order")
+        if arrivals.count:
+            self._last[arrivals.input] = int(arrivals.vs[-1])
+        return arrivals
+
+
+class RisingOp(InSequenceOp):
+    """R0: Vs rises with every element, so what is not above the largest has left."""
+
+    strict: ClassVar[bool] = True
+
+    def _passing(self, arrivals: Arrivals) -> Arrivals:
+        start = int(np.searchsorted(arrivals.vs, self._largest, "right"))
+        self._largest = max(self._largest, int(arrivals.vs[-1]))
+        return arrivals.slice(start)
+
+
+class CountingOp(InSequenceOp):
+    """R1: elements of one Vs come in the same order from every input, so it is enough to count them."""
+
+    def _passing(self, arrivals: Arrivals) -> Arrivals:
+        vs, own, last = arrivals.vs, arrivals.input, int(arrivals.vs[-1])
+        first, behind = (int(np.searchsorted(vs, self._largest, side)) for side in ("left", "right"))
+        left = max(self._counts)
+        start = min(behind, first + max(0, left - self._counts[own]))
+        self._counts[own] += behind - first
+        if last > self._largest:
+            self._largest = last
+            self._counts = [0] * len(self._counts)
+            self._counts[own] = len(vs) - int(np.searchsorted(vs, last, "left"))
+        return arrivals.slice(start)
+
+
+class ComparingOp(InSequenceOp):
+    """R2: elements of one Vs come in any order, each payload once from every input."""
+
+    def _passing(self, arrivals: Arrivals) -> Arrivals:
+        arrivals = arrivals.slice(int(np.searchsorted(arrivals.vs, self._largest, "left")))
+        if not arrivals.count:
+            return arrivals
+        arrivals = self._refusals.sift(arrivals, self._repeated(arrivals), "its event is there already")
+        ties = int(np.searchsorted(arrivals.vs, self._largest, "right"))
+        known = np.zeros(arrivals.count, bool)
+        if ties:
+            known[:ties], again = self._compared(arrivals.tuples.slice(0, ties), arrivals.input)
+            repeated = np.zeros(arrivals.count, bool)
+            repeated[:ties] = again
+            arrivals = self._refusals.sift(arrivals, repeated, "its event is there already")
+            known = known[~repeated]
+        if arrivals.count and (last := int(arrivals.vs[-1])) > self._largest:
+            self._largest = last
+            self.released += self._slots.rows()
+            self._keep(arrivals.tuples.slice(int(np.searchsorted(arrivals.vs, last, "left"))), arrivals.input)
+        return arrivals.only(~known) if known.any() else arrivals
+
+    def _repeated(self, arrivals: Arrivals) -> Mask:
+        """Which elements have the Vs and the payload of one before them."""
+        equal = arrivals.vs[1:] == arrivals.vs[:-1]
+        repeated = np.zeros(arrivals.count, bool)
+        if not equal.any():
+            return repeated
+        tied = np.flatnonzero(np.append(equal, False) | np.append(False, equal))
+        groups = group_numbers(arrivals.tuples.take(pa.array(tied)), [self._box.begin, *self._box.payload])
+        _, first = np.unique(groups, return_index=True)
+        repeated[tied] = True
+        repeated[tied[first]] = False
+        return repeated
+
+    def _compared(self, tuples: pa.Table, own: int) -> tuple[Mask, Mask]:
+        """Of elements at the largest Vs: which have left before, and which their own input had brought already."""
+        chunks = self._slots.chunks(SLOT, PAYLOADS)
+        if not chunks:
+            self._keep(tuples, own)
+            return np.zeros(tuples.num_rows, bool), np.zeros(tuples.num_rows, bool)
+        held = pa.concat_tables(chunks)
+        groups, (ours, theirs) = number([held, tuples], self._box.payload)
+        place = np.full(groups.count, -1)
+        place[ours] = np.arange(len(ours))
+        where = place[theirs]
+        known, brought = where >= 0, held.column(f"#{own}").to_numpy().copy()
+        again = known & brought[where]
+        brought[where[known]] = True
+        index = held.schema.get_field_index(f"#{own}")
+        held = held.set_column(index, f"#{own}", pa.array(brought))
+        fresh = self._flagged(tuples.filter(pa.array(~known)), own)
+        self._slots.replace(SLOT, PAYLOADS, pa.concat_tables([held, fresh]).combine_chunks())
+        return known, again
+
+    def _keep(self, tuples: pa.Table, own: int) -> None:
+        self._slots.replace(SLOT, PAYLOADS, self._flagged(tuples, own).combine_chunks())
+
+    def _flagged(self, tuples: pa.Table, own: int) -> pa.Table:
+        """Payloads, and for every input whether it has brought them."""
+        flags = [pa.repeat(pa.scalar(at == own), tuples.num_rows) for at in range(len(self._box.inputs))]
+        kept = tuples.select(self._box.payload)
+        columns = [*kept.columns, *flags]
+        return pa.table(columns, [*kept.column_names, *(f"#{at}" for at in range(len(flags)))])
