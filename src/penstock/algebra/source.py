@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 from penstock.algebra.box import Box
 from penstock.algebra.error_records import REJECT_SCHEMA
 from penstock.algebra.marks import FALLING, UNKNOWN, Mark, Marks
+from penstock.algebra.temporal.properties import NOTHING, Properties
 from penstock.algebra.ticks import BEGINNING, tick_text, to_ticks
 
 if TYPE_CHECKING:
@@ -99,6 +100,15 @@ class Source(Box):
 
     def schema(self, port: int) -> pa.Schema:
         return REJECT_SCHEMA if port == self.ERRORS else self.tuples
+
+    def properties(self, port: int) -> Properties:
+        return Properties(insert_only=True, ordered=self.arrives_in_order(self.on)) if port == 0 else NOTHING
+
+    def arrives_in_order(self, on: str) -> bool:
+        """Whether it promises that its tuples come as one sequence, in order of an attribute."""
+        policy = next(track.policy for track in self.tracks if track.attribute == on)
+        one = len(self.connector.shards()) == 1 and not self.connector.more_shards
+        return one and self.connector.in_sequence and policy.in_order and not policy.groups
 
     def progress(self, port: int, inputs: Sequence[Marks]) -> Marks:
         # Late tuples and broken records come in no order that anything is known of, until the input has ended.

@@ -16,7 +16,6 @@ from tests.algebra.temporal.prefixes import SCHEMA, Element, adjust, insert, tab
 from tests.operators.scripted import MemorySlots, box_of, stamped
 
 import penstock as pk
-from penstock.algebra.box import Port
 from penstock.algebra.hidden import ARRIVED, SEQ
 from penstock.algebra.marks import Marks
 from penstock.algebra.source import Source
@@ -56,6 +55,10 @@ class Copy:
     """A physical stream: elements and, as numbers, stable points."""
 
     steps: list[Element | float]
+    begins: float = -INF
+    """How far another must be before it brings anything."""
+    skipped: tuple[Event, ...] = ()
+    """Events that were over by then."""
 
 
 def synced(element: Element) -> float:
@@ -115,13 +118,63 @@ def batches(copies: Sequence[Copy], random: Random, most: int) -> list[Batch]:
     found: list[Batch] = []
     while any(a < len(c.steps) for a, c in zip(at, copies, strict=True)):
         batch: Batch = []
+        reached = max(said)
         for number, copy in enumerate(copies):
+            if reached < copy.begins:
+                batch.append(([], -INF))
+                continue
             taken = copy.steps[at[number] : at[number] + random.choice([0, 1, most, most])]
             at[number] += len(taken)
             said[number] = max([said[number], *(s for s in taken if not isinstance(s, tuple))])
             batch.append(([s for s in taken if isinstance(s, tuple)], said[number]))
         found.append(batch)
     return found
+
+
+def random_copies(case: str, random: Random, inputs: int) -> tuple[list[Event], list[Copy]]:
+    """A random database and copies of it as a case allows them: some begin later, and where it is allowed one that has
+    gaps and never says how far it is."""
+    times = range(0, 30)
+    if case == "R0":
+        keys = [(random.choice("ABCDE"), vs) for vs in sorted(random.sample(times, random.randrange(1, 14)))]
+    else:
+        keys = sorted({(random.choice("ABCDE"), random.choice(times)) for _ in range(random.randrange(1, 14))})
+    if case in ("R1", "R4"):
+        keys += random.choices(keys, k=random.randrange(8))
+    events = [(p, vs, vs + random.choice([1, 2, 5, 20, INF])) for p, vs in keys]
+    make = ordered_copy if case in ("R0", "R1", "R2") else revised_copy
+    if case == "R1":
+        events.sort(key=lambda event: event[1])
+    copies = [make(case, events, random) for _ in range(inputs)]
+    if random.random() < 0.5:
+        copies.append(late_copy(make, case, events, random))
+    if make is revised_copy and random.random() < 0.3:
+        some = [event for event in events if random.random() < 0.7]
+        copies.append(with_stables(revised(some, random), random, 0, end=False))
+    return events, copies
+
+
+def ordered_copy(case: str, events: Sequence[Event], random: Random) -> Copy:
+    """Inserts in order; those of one Vs in any order, but for R1."""
+    ties = {id(event): 0 if case == "R1" else random.random() for event in events}
+    elements = sorted(events, key=lambda event: (event[1], ties[id(event)]))
+    return with_stables([insert(*event) for event in elements], random, 0.3)
+
+
+def revised_copy(case: str, events: Sequence[Event], random: Random) -> Copy:
+    """In any order, with revisions, and with events that go away again."""
+    keys = dict.fromkeys((random.choice("FG"), random.randrange(30)) for _ in range(random.randrange(3)))
+    spurious = [(p, vs, vs + random.randrange(1, 9)) for p, vs in keys]
+    shuffled = random.sample(events, len(events)) if random.random() < 0.5 else sorted(events, key=lambda e: e[1])
+    return with_stables(revised(shuffled, random, spurious), random, 0.3)
+
+
+def late_copy(make: Callable[..., Copy], case: str, events: Sequence[Event], random: Random) -> Copy:
+    """One that begins at a time, and lacks what was over by then."""
+    begins = random.randrange(5, 25)
+    over = [event for event in events if (event[1] if make is ordered_copy else event[2]) < begins]
+    copy = make(case, [event for event in events if event not in over], random)
+    return Copy(copy.steps, begins + 5, tuple(over))
 
 
 def mark_of(stable: float) -> int:
@@ -135,7 +188,6 @@ class Merge:
         net = pk.Network("net")
         streams = [element_source(net, f"in{at}") for at in range(inputs)]
         self.box: LMerge = box_of(pk.lmerge(*streams, case=case, policy=policy))
-        assert isinstance(Port(self.box), Port)
         self.slots = [MemorySlots() for _ in range(buckets)]
         self.out: list[pa.Table] = [SCHEMA.empty_table()]
         self.errors: list[dict[str, Any]] = []

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar
 
 import pyarrow as pa
 
-from penstock.algebra.box import Stateful
+from penstock.algebra.box import Port, Stateful
 from penstock.algebra.error_records import REJECT_SCHEMA
 from penstock.algebra.hidden import SEQ
 from penstock.algebra.marks import Marks, only_end
@@ -85,7 +85,7 @@ class LMerge(Stateful):
     @cached_property
     def known(self) -> Properties:
         """What is known of all inputs."""
-        return common(tuple(port.properties for port in self.inputs))
+        return known_of(self.inputs, self.on)
 
     @property
     def begin(self) -> str:
@@ -188,3 +188,15 @@ class LMerge(Stateful):
 
     def describe(self) -> str:
         return f"{self.case} of {' + '.join(port.name for port in self.inputs)} on {self.on}"
+
+
+def known_of(inputs: Sequence[Port], on: str) -> Properties:
+    """What is known of all of several streams, if their events begin at an attribute."""
+    known = common(tuple(port.properties for port in inputs))
+    if all(port.temporal for port in inputs):
+        return known
+    # A tuple is a fact. Order is known of the first attribute that a stream makes progress on.
+    facts = replace(known, insert_only=True)
+    if all(port.progressing[:1] == (on,) for port in inputs):
+        return facts
+    return replace(facts, ordered=False, strict=False, deterministic=False)

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from penstock.algebra.temporal.elements import SYNC
-from penstock.algebra.temporal.properties import common
-from penstock.boxes.lmerge.box import LMerge
+from penstock.boxes.lmerge.box import LMerge, known_of
 from penstock.boxes.lmerge.cases import MEANINGS, simplest
 from penstock.boxes.lmerge.policy import DEFAULT, MergePolicy
 from penstock.boxes.requirements import refuse_different
@@ -52,5 +51,5 @@ def lmerge(
         for stream in streams:
             stream.require_progress(attribute, "an lmerge", "never let go of what it holds")
         told = policy or DEFAULT
-        chosen = case or simplest(common(tuple(port.properties for port in ports)), at_once=told.at_once)
+        chosen = case or simplest(known_of(ports, attribute), at_once=told.at_once)
         return builder._add(LMerge(label, ports, attribute, chosen, case is not None, told))
