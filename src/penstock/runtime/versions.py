@@ -206,7 +206,8 @@ def _part(plan: Plan, box: Box) -> Part:
         return Part(told, "its position")
     if not isinstance(box, Stateful):
         return Part(told)
-    taken = "; ".join(_columns(port.schema) for port in box.inputs)
+    inputs = box.inputs[:1] if box.inputs_come_and_go else box.inputs
+    taken = "; ".join(_columns(port.schema) for port in inputs)
     # State holds the columns that somebody reads: another reader may need others.
     read = [sorted(plan.columns.get(Port(box, index).name, ())) for index in range(len(box.ports))]
     needed = "; ".join(", ".join(columns) for columns in read)

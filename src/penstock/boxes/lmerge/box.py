@@ -39,11 +39,16 @@ class LMerge(Stateful):
     declared: bool = False
     """Whether the user has named the case."""
     policy: MergePolicy = DEFAULT
+    joining: tuple[tuple[str, int], ...] = ()
+    """Inputs that came later, by name, and the tick from which on each has all events (lmerge.md V-B): until the output
+    is stable up to there, it does not say how far the output may go."""
 
     kind: ClassVar[str] = "lmerge"
     page: ClassVar[str] = "boxes/lmerge.md"
     takes_temporal: ClassVar[bool] = True
     passes_at_once: ClassVar[bool] = True
+    inputs_come_and_go: ClassVar[bool] = True
+    ends_with_one: ClassVar[bool] = True
     ERRORS: ClassVar[int] = 1
 
     def __post_init__(self) -> None:
@@ -112,23 +117,42 @@ class LMerge(Stateful):
             raise QueryError("the output cannot be ahead of its inputs", found=f"stable={self.policy.stable!r}")
         return lag
 
-    def stable_point(self, inputs: Sequence[Marks]) -> int:
-        """How far the output is stable: as far as the furthest input, less the lag."""
-        furthest = max(END if marks.ended else marks.of(self.on) for marks in inputs)
-        if furthest in (BEGINNING, END):
-            return furthest
-        return within(max(furthest - self.lag, BEGINNING), self.time_type)
+    @cached_property
+    def input_names(self) -> tuple[str, ...]:
+        """By these its state knows the inputs: others may come and go."""
+        return tuple(port.name for port in self.inputs)
 
-    def furthest_first(self, inputs: Sequence[Marks]) -> list[int]:
-        """The inputs, by how far they have come; of several that are as far the first."""
-        reached = [END if marks.ended else marks.of(self.on) for marks in inputs]
-        return sorted(range(len(reached)), key=lambda at: (-reached[at], at))
+    def stable_point(self, inputs: Sequence[Marks], before: int) -> int:
+        """How far the output is stable, that was stable up to `before`: as far as the furthest input, less the lag."""
+        reached = self._reached(inputs)
+        furthest = max((reached[at] for at in self.joined(before)), default=BEGINNING)
+        if furthest not in (BEGINNING, END):
+            furthest = within(max(furthest - self.lag, BEGINNING), self.time_type)
+        return max(before, furthest)
+
+    def joined(self, before: int) -> list[int]:
+        """The inputs that have all events behind a stable point of the output."""
+        since = dict(self.joining)
+        return [at for at, name in enumerate(self.input_names) if since.get(name, BEGINNING) <= before]
+
+    def furthest_first(self, inputs: Sequence[Marks], before: int) -> list[int]:
+        """The inputs, by how far they have come; of several that are as far the first. Those that join are last."""
+        reached, joined = self._reached(inputs), {*self.joined(before)}
+        return sorted(range(len(reached)), key=lambda at: (at not in joined, -reached[at], at))
+
+    def _reached(self, inputs: Sequence[Marks]) -> list[int]:
+        return [END if marks.ended else marks.of(self.on) for marks in inputs]
 
     def progress(self, port: int, inputs: Sequence[Marks]) -> Marks:
         if port == self.ERRORS:
             return only_end(inputs)
-        # An input that has ended has said all there is to say.
-        return Marks({self.on: self.stable_point(inputs)}, ended=any(marks.ended for marks in inputs))
+        # An input that has ended has said all there is to say. Those that join are heard by those who hold the state.
+        stable = self.stable_point(inputs, BEGINNING)
+        return Marks({self.on: stable}, ended=stable == END)
+
+    def output_marks(self, stable: int) -> Marks:
+        """What is known of the output that is stable up to a point."""
+        return Marks({self.on: stable}, ended=stable == END)
 
     def required(self, port_columns: Sequence[frozenset[str]]) -> tuple[frozenset[str], ...]:
         # Copies agree in all columns, whoever needs them.
@@ -184,10 +208,11 @@ class LMerge(Stateful):
             why = f"as declared; of all inputs: {known}"
         else:
             why = f"as declared, checked while it runs; of all inputs: {known}"
-        return (f"case {self.case} ({MEANINGS[self.case]}), {why}", self.policy.describe())
+        inputs = f"copies: {', '.join(self.input_names)}"
+        return (inputs, f"case {self.case} ({MEANINGS[self.case]}), {why}", self.policy.describe())
 
     def describe(self) -> str:
-        return f"{self.case} of {' + '.join(port.name for port in self.inputs)} on {self.on}"
+        return f"{self.case} on {self.on}"
 
 
 def known_of(inputs: Sequence[Port], on: str) -> Properties:

@@ -21,7 +21,7 @@ from penstock.algebra.marks import Marks
 from penstock.algebra.ticks import BEGINNING
 from penstock.boxes.lmerge.arrivals import Arrivals, Refusals, read
 from penstock.boxes.lmerge.box import LMerge
-from penstock.operators.arrays import Mask
+from penstock.operators.arrays import Mask, ticks_of
 from penstock.operators.arrival_order import in_arrival_order
 from penstock.operators.groups import group_numbers, number
 from penstock.operators.protocol import Departures, Holder, Slots
@@ -29,6 +29,8 @@ from penstock.operators.state.ledger import Ledger
 
 PAYLOADS: Final = "payloads"
 SLOT: Final = 0
+WAITING: Final = 1
+"""The slot of what inputs have brought that are joining."""
 
 
 class InSequenceOp(Holder):
@@ -43,10 +45,11 @@ class InSequenceOp(Holder):
         self._arrived: dict[int, list[pa.Table]] = {}
         self._refusals = Refusals(box)
         note = Ledger(slots).read() or {}
-        inputs = len(box.inputs)
         self._largest: int = note.get("largest", BEGINNING)
-        self._last: list[int] = note.get("last", [BEGINNING] * inputs)
-        self._counts: list[int] = note.get("counts", [0] * inputs)
+        self._last: list[int] = [note.get("last", {}).get(name, BEGINNING) for name in box.input_names]
+        self._counts: list[int] = [note.get("counts", {}).get(name, 0) for name in box.input_names]
+        self._left: int = note.get("left", 0)
+        """How many elements of the largest Vs have left."""
         self.released = 0
 
     def receive(self, part: str, tuples: pa.Table) -> None:
@@ -54,18 +57,45 @@ class InSequenceOp(Holder):
 
     def punctuate(self, marks: Sequence[Marks], now: int) -> Departures:
         before = self._slots.get_mark()
-        for at, tables in sorted(self._arrived.items()):
-            arrivals = self._legal(read(self._box, at, in_arrival_order(tables), self._refusals))
+        brought = self._brought(before)
+        for at, tables in brought.items():
+            arrivals = self._legal(read(self._box, at, pa.concat_tables(tables), self._refusals))
             # Buckets differ in the largest Vs, but not in the stable point: nothing below it leaves any of them.
             arrivals = arrivals.slice(int(np.searchsorted(arrivals.vs, before)))
             leaving = self._passing(arrivals) if arrivals.count else arrivals
             if leaving.count:
                 yield 0, leaving.tuples
-        if self._arrived:
-            self._arrived = {}
-            Ledger(self._slots).write({"largest": self._largest, "last": self._last, "counts": self._counts})
+        if brought:
+            self._note()
             yield from self._refusals.take()
-        self._slots.set_mark(max(before, self._box.stable_point(marks)))
+        self._slots.set_mark(self._box.stable_point(marks, before))
+
+    def output_marks(self, marks: Sequence[Marks]) -> Marks:
+        return self._box.output_marks(self._slots.get_mark())
+
+    def _brought(self, before: int) -> dict[int, list[pa.Table]]:
+        """What has come of every input, in order. What an input brings that is joining waits until it has joined: it
+        may be ahead of those who bring what it lacks."""
+        arrived, self._arrived = self._arrived, {}
+        joined, since = {*self._box.joined(before)}, dict(self._box.joining)
+        found: dict[int, list[pa.Table]] = {}
+        for at, name in enumerate(self._box.input_names):
+            tables = [in_arrival_order(arrived[at])] if at in arrived else []
+            waiting = [chunk for chunk in self._slots.chunks(WAITING, name) if chunk.num_rows]
+            if at in joined:
+                if waiting:
+                    self._slots.replace(WAITING, name, waiting[0].slice(0, 0))
+                if waiting or tables:
+                    found[at] = [*waiting, *tables]
+            elif tables:
+                behind = ticks_of(tables[0], self._box.begin) >= since[name]
+                self._slots.append(WAITING, name, tables[0].filter(pa.array(behind)))
+        return found
+
+    def _note(self) -> None:
+        names = self._box.input_names
+        last, counts = (dict(zip(names, own, strict=True)) for own in (self._last, self._counts))
+        Ledger(self._slots).write({"largest": self._largest, "last": last, "counts": counts, "left": self._left})
 
     @abstractmethod
     def _passing(self, arrivals: Arrivals) -> Arrivals:
@@ -107,13 +137,13 @@ class CountingOp(InSequenceOp):
     def _passing(self, arrivals: Arrivals) -> Arrivals:
         vs, own, last = arrivals.vs, arrivals.input, int(arrivals.vs[-1])
         first, behind = (int(np.searchsorted(vs, self._largest, side)) for side in ("left", "right"))
-        left = max(self._counts)
-        start = min(behind, first + max(0, left - self._counts[own]))
+        start = min(behind, first + max(0, self._left - self._counts[own]))
         self._counts[own] += behind - first
+        self._left = max(self._left, self._counts[own])
         if last > self._largest:
             self._largest = last
             self._counts = [0] * len(self._counts)
-            self._counts[own] = len(vs) - int(np.searchsorted(vs, last, "left"))
+            self._counts[own] = self._left = len(vs) - int(np.searchsorted(vs, last, "left"))
         return arrivals.slice(start)
 
 
@@ -135,7 +165,7 @@ class ComparingOp(InSequenceOp):
             known = known[~repeated]
         if arrivals.count and (last := int(arrivals.vs[-1])) > self._largest:
             self._largest = last
-            self.released += self._slots.rows()
+            self.released += sum(chunk.num_rows for chunk in self._slots.chunks(SLOT, PAYLOADS))
             self._keep(arrivals.tuples.slice(int(np.searchsorted(arrivals.vs, last, "left"))), arrivals.input)
         return arrivals.only(~known) if known.any() else arrivals
 
@@ -163,11 +193,12 @@ class ComparingOp(InSequenceOp):
         place = np.full(groups.count, -1)
         place[ours] = np.arange(len(ours))
         where = place[theirs]
-        known, brought = where >= 0, held.column(f"#{own}").to_numpy().copy()
+        held = self._with_flags(held)
+        index = held.schema.get_field_index(self._flag(own))
+        known, brought = where >= 0, held.column(index).to_numpy().copy()
         again = known & brought[where]
         brought[where[known]] = True
-        index = held.schema.get_field_index(f"#{own}")
-        held = held.set_column(index, f"#{own}", pa.array(brought))
+        held = held.set_column(index, self._flag(own), pa.array(brought))
         fresh = self._flagged(tuples.filter(pa.array(~known)), own)
         self._slots.replace(SLOT, PAYLOADS, pa.concat_tables([held, fresh]).combine_chunks())
         return known, again
@@ -177,7 +208,17 @@ class ComparingOp(InSequenceOp):
 
     def _flagged(self, tuples: pa.Table, own: int) -> pa.Table:
         """Payloads, and for every input whether it has brought them."""
-        flags = [pa.repeat(pa.scalar(at == own), tuples.num_rows) for at in range(len(self._box.inputs))]
         kept = tuples.select(self._box.payload)
-        columns = [*kept.columns, *flags]
-        return pa.table(columns, [*kept.column_names, *(f"#{at}" for at in range(len(flags)))])
+        kept = kept.append_column(self._flag(own), pa.repeat(pa.scalar(True), tuples.num_rows))
+        return self._with_flags(kept)
+
+    def _with_flags(self, kept: pa.Table) -> pa.Table:
+        """With a flag for each of the inputs that there are now."""
+        flags = [self._flag(at) for at in range(len(self._box.inputs))]
+        nobody = pa.repeat(pa.scalar(False), kept.num_rows)
+        columns = [kept.column(flag) if flag in kept.column_names else nobody for flag in flags]
+        payload = kept.select(self._box.payload)
+        return pa.table([*payload.columns, *columns], [*payload.column_names, *flags])
+
+    def _flag(self, own: int) -> str:
+        return f"#{self._box.input_names[own]}"

@@ -48,13 +48,16 @@ class IndexedOp(Holder):
 
     def punctuate(self, marks: Sequence[Marks], now: int) -> Departures:
         before = self._slots.get_mark()
-        step = Step(before, max(before, self._box.stable_point(marks)), self._box.furthest_first(marks))
+        step = Step(before, self._box.stable_point(marks, before), self._box.furthest_first(marks, before))
         arrivals = [a for at, tables in sorted(self._arrived.items()) if (a := self._read(at, tables, before)).count]
         self._arrived = {}
         if arrivals or step.after > before:
             yield from self._merged(arrivals, step)
         yield from self._refusals.take()
         self._slots.set_mark(step.after)
+
+    def output_marks(self, marks: Sequence[Marks]) -> Marks:
+        return self._box.output_marks(self._slots.get_mark())
 
     @abstractmethod
     def _merged(self, arrivals: list[Arrivals], step: Step) -> Departures:

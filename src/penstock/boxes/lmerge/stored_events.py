@@ -18,7 +18,7 @@ and the smallest of all their ends: so a stable point looks at no slot in which 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
@@ -40,6 +40,9 @@ from penstock.operators.state.slots_by_time import LEVELS, SlotsByTime
 
 EVENTS: Final = "events"
 ENDS: Final = "ends"
+OUT: Final = "#out"
+EVENT: Final = "#event"
+END_OF: Final = "#end"
 Ends = npt.NDArray[np.int64]
 
 
@@ -65,6 +68,8 @@ class StoredEvents(ABC):
         self._slots = slots
         self._segments = SlotsByTime(box.time_type)
         self.columns = [box.begin, *box.payload, ARRIVED]
+        self.owners = [*box.input_names, OUT]
+        """Whose ends are kept: inputs may have come and gone since the state was written."""
         noted = Ledger(slots).read() or {}
         self._noted: dict[int, tuple[int, int]] = {int(slot): (least, rows) for slot, (least, rows) in noted.items()}
 
@@ -154,7 +159,7 @@ class SharedEvents(EndsByEvent):
     def _read(self, slot: int) -> tuple[pa.Table, Mask, Ends]:
         events = pa.concat_tables(self._slots.chunks(slot, EVENTS))
         (noted,) = self._slots.chunks(slot, ENDS)
-        ends = np.stack([column.to_numpy() for column in noted.columns], axis=1)
+        ends = _columns(noted, self.owners, ABSENT)
         return events, held_events(ends), ends
 
     def _write(self, slot: int, known: Piece | None, added: pa.Table | None, ends: Ends, held: Mask) -> None:
@@ -165,16 +170,17 @@ class SharedEvents(EndsByEvent):
             ends = ends[held]
         elif added is not None:
             add_chunk(self._slots, slot, EVENTS, added.select(self.columns))
-        names = [str(at) for at in range(ends.shape[1])]
-        self._slots.replace(slot, ENDS, pa.table([pa.array(ends[:, at]) for at in range(ends.shape[1])], names))
+        self._slots.replace(slot, ENDS, _as_table(ends, self.owners))
 
 
 class SeparateEvents(EndsByEvent):
     """R3-: every input and the output have an index of their own, and payloads of their own (lmerge.md VI-A)."""
 
     def _read(self, slot: int) -> tuple[pa.Table, Mask, Ends]:
-        indexes = range(len(self._box.inputs) + 1)
-        tables = [(at, chunk) for at in indexes for chunk in self._slots.chunks(slot, f"{EVENTS} {at}")]
+        indexes = self.owners
+        tables = [
+            (at, chunk) for at, name in enumerate(indexes) for chunk in self._slots.chunks(slot, f"{EVENTS} {name}")
+        ]
         whole = pa.concat_tables([table.select(self.columns) for _, table in tables])
         groups, numbers = number([table for _, table in tables], [self._box.begin, *self._box.payload])
         ends = np.full((groups.count, len(indexes)), ABSENT)
@@ -191,7 +197,7 @@ class SeparateEvents(EndsByEvent):
             own = ends[:, at] != ABSENT
             if own.any():
                 table = whole.filter(pa.array(own)).append_column(ENDS, pa.array(ends[own, at]))
-                self._slots.replace(slot, f"{EVENTS} {at}", table.combine_chunks())
+                self._slots.replace(slot, f"{EVENTS} {self.owners[at]}", table.combine_chunks())
 
 
 class CountedEvents(StoredEvents):
@@ -252,17 +258,27 @@ class CountedEvents(StoredEvents):
             rows = np.column_stack([np.searchsorted(living, rows[:, 0]), rows[:, 1:]])
         elif events.num_rows > held:
             add_chunk(self._slots, slot, EVENTS, events.slice(held).combine_chunks())
-        names = [str(at) for at in range(rows.shape[1])]
-        self._slots.replace(slot, ENDS, pa.table([pa.array(rows[:, at]) for at in range(rows.shape[1])], names))
+        self._slots.replace(slot, ENDS, _as_table(rows, [EVENT, END_OF, *self.owners]))
         self._note(slot, rows[:, 1], len(living))
 
     def _read(self, slot: int) -> tuple[pa.Table, Mask, Ends]:
         events = pa.concat_tables(self._slots.chunks(slot, EVENTS))
         (noted,) = self._slots.chunks(slot, ENDS)
-        ends = np.stack([column.to_numpy() for column in noted.columns], axis=1)
+        ends = _columns(noted, [EVENT, END_OF, *self.owners], 0)
         held = np.zeros(events.num_rows, bool)
         held[ends[:, 0]] = True
         return events, held, ends
+
+
+def _as_table(rows: Ends, names: Sequence[str]) -> pa.Table:
+    return pa.table([pa.array(rows[:, at]) for at in range(rows.shape[1])], names=list(names))
+
+
+def _columns(noted: pa.Table, names: Sequence[str], missing: int) -> Ends:
+    """What was noted, by name; who was not there then has nothing."""
+    nothing = np.full(noted.num_rows, missing)
+    known = {*noted.column_names}
+    return np.stack([noted.column(name).to_numpy() if name in known else nothing for name in names], axis=1)
 
 
 def held_events(ends: Ends) -> Mask:
