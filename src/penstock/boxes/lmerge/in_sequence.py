@@ -65,7 +65,12 @@ class InSequenceOp(Holder):
             self._arrived = {}
             Ledger(self._slots).write({"largest": self._largest, "last": self._last, "counts": self._counts})
             yield from self._refusals.take()
-        self._slots.set_mark(max(before, self._box.stable_point(marks)))
+        stable = max(before, self._box.stable_point(marks))
+        if stable > self._largest and self._slots.count(SLOT, PAYLOADS):
+            # Nobody can bring the payloads of the largest Vs again.
+            self.released += self._slots.rows()
+            self._slots.drop(SLOT)
+        self._slots.set_mark(stable)
 
     @abstractmethod
     def _passing(self, arrivals: Arrivals) -> Arrivals:
