@@ -45,7 +45,7 @@ def stable_of(mark: int) -> float:
 
 
 @pytest.mark.parametrize(("case", "policy"), CHOICES)
-@settings(max_examples=12)
+@settings(max_examples=8)
 @given(
     seed=st.integers(0, 2**32),
     inputs=st.integers(2, 4),
@@ -73,7 +73,7 @@ def test_the_output_is_the_database_and_follows_all_copies(
         assert oracle.compatible(output.events, stable_of(merge.stable), inputs_now) == []
     assert merge.errors == []
     assert output.events == Counter(events)
-    assert sum(slots.rows() for slots in merge.slots if case not in ("R0", "R1", "R2")) == 0
+    assert sum(slots.rows() for slots in merge.slots) == 0
     if policy == "eager" and case == "R3":
         # Theorem 1. What it says of adjusts is read so: each answers to an element that came.
         sent = Counter(merge.elements.column("kind").to_pylist())

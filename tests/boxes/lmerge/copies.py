@@ -41,11 +41,12 @@ class ElementSource(Source):
         return self.known if port == 0 else NOTHING
 
 
-def element_source(net: pk.Network, name: str, known: Properties = NOTHING, **options: Any) -> pk.Stream:
-    """An input of elements, such as `SCHEMA` has."""
-    options = {"on": "sync", "progress": pk.punctuated(), **options}
-    builder = pk.Network("aside")
-    source = builder.source(name, pk.memory([], schema=SCHEMA), **options)._port.box
+def element_source(
+    net: pk.Network, name: str, script: Sequence[Any] = (), known: Properties = NOTHING, train: int | None = None
+) -> pk.Stream:
+    """An input of elements, such as `SCHEMA` has, and of punctuation."""
+    connector = pk.memory(list(script), schema=SCHEMA, train=train)
+    source = pk.Network("aside").source(name, connector, on="sync", progress=pk.punctuated())._port.box
     given = {f.name: getattr(source, f.name) for f in fields(Source)}
     return net._add(ElementSource(**given, known=known))
 

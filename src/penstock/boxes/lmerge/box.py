@@ -52,7 +52,7 @@ class LMerge(Stateful):
     ERRORS: ClassVar[int] = 1
 
     def __post_init__(self) -> None:
-        refuse_different(self.inputs, "lmerge", self.name)
+        refuse_different(self.inputs, "logical merge", self.name)
         if len({port.temporal for port in self.inputs}) > 1:
             kinds = (f"'{p.name}' ({'temporal' if p.temporal else 'ordinary'})" for p in self.inputs)
             raise QueryError(

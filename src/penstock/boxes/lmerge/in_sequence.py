@@ -68,7 +68,12 @@ class InSequenceOp(Holder):
         if brought:
             self._note()
             yield from self._refusals.take()
-        self._slots.set_mark(self._box.stable_point(marks, before))
+        stable = self._box.stable_point(marks, before)
+        if stable > self._largest and self._slots.count(SLOT, PAYLOADS):
+            # Nobody can bring the payloads of the largest Vs again.
+            self.released += self._payloads()
+            self._slots.drop(SLOT)
+        self._slots.set_mark(stable)
 
     def output_marks(self, marks: Sequence[Marks]) -> Marks:
         return self._box.output_marks(self._slots.get_mark())
@@ -90,7 +95,12 @@ class InSequenceOp(Holder):
             elif tables:
                 behind = ticks_of(tables[0], self._box.begin) >= since[name]
                 self._slots.append(WAITING, name, tables[0].filter(pa.array(behind)))
+        if len(joined) == len(self._box.inputs) and WAITING in self._slots.numbers():
+            self._slots.drop(WAITING)  # with what inputs have left that never joined
         return found
+
+    def _payloads(self) -> int:
+        return sum(chunk.num_rows for chunk in self._slots.chunks(SLOT, PAYLOADS))
 
     def _note(self) -> None:
         names = self._box.input_names
@@ -165,7 +175,7 @@ class ComparingOp(InSequenceOp):
             known = known[~repeated]
         if arrivals.count and (last := int(arrivals.vs[-1])) > self._largest:
             self._largest = last
-            self.released += sum(chunk.num_rows for chunk in self._slots.chunks(SLOT, PAYLOADS))
+            self.released += self._payloads()
             self._keep(arrivals.tuples.slice(int(np.searchsorted(arrivals.vs, last, "left"))), arrivals.input)
         return arrivals.only(~known) if known.any() else arrivals
 

@@ -26,7 +26,7 @@ def pairs(event: Numbers, was: Numbers, becomes: Numbers) -> Pairs:
     too few, and so on; what is left over comes or goes.
 
     >>> pairs(np.array([0, 0, 0, 1]), np.array([2, 0, 0, 1]), np.array([1, 1, 1, 0]))
-    Pairs(event=array([0, 0, 1]), from_row=array([ 0, -1,  3]), to_row=array([1, 2, -1]))
+    Pairs(event=array([0, 0, 1]), from_row=array([ 0, -1,  3]), to_row=array([ 1,  2, -1]))
     """
     from_rows = np.repeat(np.arange(len(event)), np.maximum(was - becomes, 0))
     to_rows = np.repeat(np.arange(len(event)), np.maximum(becomes - was, 0))

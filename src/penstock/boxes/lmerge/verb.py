@@ -42,7 +42,7 @@ def lmerge(
         if policy is not None and not isinstance(policy, MergePolicy):
             raise QueryError(f"{policy!r} is no policy of an lmerge", expected="pk.merge_policy(...)")
         ports = tuple(s._port for s in streams)
-        refuse_different(ports, "lmerge")
+        refuse_different(ports, "logical merge")
         temporal = all(port.temporal for port in ports)
         if temporal and on not in (None, SYNC):
             raise QueryError("temporal streams are merged on their own time", found=f"on={on!r}", hint="leave on= out")
