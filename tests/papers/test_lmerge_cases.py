@@ -127,11 +127,7 @@ def test_what_cannot_be_merged_is_refused() -> None:
         ((left,), {}, "an lmerge needs at least two streams"),
         ((left, right), {"case": "R7"}, "case='R7' is unknown"),
         ((left, right), {"policy": "eager"}, "'eager' is no policy of an lmerge"),
-        (
-            (left, right),
-            {"case": "R0", "policy": pk.merge_policy(adjust="every")},
-            "case R0 lets inserts go as they come",
-        ),
+        ((left, right), {"case": "R0", "policy": every}, "case R0 lets inserts go as they come"),
         ((left, right), {"policy": pk.merge_policy(stable=-1)}, "the output cannot be ahead of its inputs"),
         ((left, right), {"policy": pk.merge_policy(stable="2 s")}, "but the attribute is an integer"),
         ((left, temporal), {}, "the inputs of a logical merge differ in their schemas"),
