@@ -124,7 +124,7 @@ def test_what_cannot_be_merged_is_refused() -> None:
     temporal = element_source(net, "t")
     other = net.source("o", pk.memory([], schema=SCHEMA), on="sync")
     for streams, options, why in [
-        ((left,), {}, "an lmerge needs at least two streams"),
+        ((), {}, "a logical merge needs one stream at least"),
         ((left, right), {"case": "R7"}, "case='R7' is unknown"),
         ((left, right), {"policy": "eager"}, "'eager' is no policy of an lmerge"),
         ((left, right), {"case": "R0", "policy": every}, "case R0 lets inserts go as they come"),

@@ -30,8 +30,8 @@ def lmerge(
     `case` is "R0" to "R4" or "R3-"; without it the simplest is taken that what is known of the inputs allows. A case
     that is given is a promise: elements that break it leave by `errors()`. `policy` is `pk.merge_policy(...)`.
     """
-    if len(streams) < 2:
-        raise QueryError("an lmerge needs at least two streams", found=str(len(streams)))
+    if not streams:
+        raise QueryError("a logical merge needs one stream at least", hint="others may join it later")
     builder = streams[0]._builder
     label = builder._fresh("lmerge", name)
     with builder._building(label):
