@@ -12,9 +12,9 @@ all events active at a time. Every copy has its own disorder, revisions and stab
 - `properties` (Fig. 7): half of the elements late, 36% adjusts: R3 against putting every copy in order first (C+R1).
 - `spark`: two copies in Parquet files, through a network to another one; facts, not elements.
 
-A copy brings trains of 4,096 elements (65,536 small ones) and says behind each how far it is stable. Time is that of the
-operator alone, on what lies in memory. *MB* are the Arrow bytes that it holds between two batches, at most. Every answer
-is compared with the events.
+A copy brings trains of 4,096 elements (65,536 small ones) and says behind each how far it is stable. Time is that of
+the operator alone, on what lies in memory. *MB* are the Arrow bytes that it holds between two batches, at most. Every
+answer is compared with the events.
 """
 
 from __future__ import annotations
