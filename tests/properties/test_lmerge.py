@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.algebra.temporal.prefixes import SCHEMA, table
 from tests.boxes.lmerge import oracle
-from tests.boxes.lmerge.copies import Merge, batches, mark_of, random_copies
+from tests.boxes.lmerge.copies import Merge, batches, element_source, mark_of, random_copies
 
 import penstock as pk
 from penstock.algebra.ticks import BEGINNING, END
@@ -79,6 +79,34 @@ def test_the_output_is_the_database_and_follows_all_copies(
         sent = Counter(merge.elements.column("kind").to_pylist())
         assert sent["insert"] <= received["insert"]
         assert sent.total() <= received.total()
+
+
+@settings(max_examples=12)
+@given(
+    seed=st.integers(0, 2**32),
+    case=st.sampled_from(["R0", "R1", "R2", "R3", "R3-", "R4"]),
+    train=st.sampled_from([1, 4, None]),
+    buckets=st.integers(1, 3),
+    tasks=st.integers(1, 2),
+)
+def test_a_network_gives_the_database_however_it_is_cut(
+    seed: int, case: str, train: int | None, buckets: int, tasks: int
+) -> None:
+    random = Random(seed)
+    events, copies = random_copies(case, random, 2)
+    net = pk.Network("net")
+    streams = []
+    for at, copy in enumerate(copies[:2]):
+        script = [s if isinstance(s, tuple) else pk.punctuation(sync=int(s)) for s in copy.steps if s != INF]
+        streams.append(element_source(net, f"in{at}", script, train=train))
+    merged = pk.lmerge(*streams, case=case, name="merged")
+    merged.output("out")
+    result = net.run(engine="local", buckets=buckets, tasks=tasks)
+    output = oracle.Reconstituted()
+    output.add(rows(result["out"].select(SCHEMA.names)))
+    assert output.events == Counter(events)
+    assert result.errors("merged").num_rows == 0
+    assert result.record().boxes["merged"].held_rows == 0
 
 
 @settings(max_examples=6)

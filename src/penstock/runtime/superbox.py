@@ -122,6 +122,7 @@ class Superbox:
             self.work[box.name] += BoxWork(
                 tuples_out=sum(t.num_rows for port, t in results if box.delivers(port)),
                 late=sum(t.num_rows for port, t in results if port == late),
+                refused=sum(t.num_rows for port, t in results if port == box.errors_port()),
                 released=worker.released,
                 held_rows=self._held(box),
                 open_windows=worker.open_windows(inputs),

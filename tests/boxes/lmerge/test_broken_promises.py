@@ -96,6 +96,10 @@ def test_elements_that_no_stream_can_have(case: str) -> None:
         (1, "insert", 5, 5, None, "X"),
         (1, "adjust", 5, 4, 9, "X"),
         (1, "adjust", 5, 9, 5, "X"),
+        (4, "insert", 5, 9, None, "X"),
+        (9, "adjust", 5, 9, 7, "X"),
+        (-(2**63) + 9, "insert", -(2**63) + 9, 9, None, "X"),
+        (9, "adjust", 5, 9, 2**63 - 1, "X"),
     ]
     found, why = refused(case, insert("A", 1, 9), *bad, insert("B", 2, 9))
     assert found == [("A", 1, 9), ("B", 2, 9)]
@@ -106,6 +110,10 @@ def test_elements_that_no_stream_can_have(case: str) -> None:
         "it inserts an event that does not end after it begins",
         "it ends its event before it begins",
         "it adjusts an event that does not end after it begins",
+        "its sync is not that of its times",
+        "its sync is not that of its times",
+        "one of its times is out of range",
+        "one of its times is out of range",
     ]
 
 

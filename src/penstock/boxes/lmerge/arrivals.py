@@ -12,8 +12,8 @@ import pyarrow.compute as pc
 
 from penstock.algebra.error_records import reject_table
 from penstock.algebra.hidden import ARRIVED, SEQ
-from penstock.algebra.temporal.elements import ADJUST, INSERT, KIND, VE, VOLD, VS
-from penstock.algebra.ticks import BEGINNING, END, to_ticks
+from penstock.algebra.temporal.elements import ADJUST, INSERT, KIND, SYNC, VE, VOLD, VS
+from penstock.algebra.ticks import BEGINNING, END, out_of_range, to_ticks
 from penstock.boxes.lmerge.box import LMerge
 from penstock.operators.arrays import Mask, Numbers
 
@@ -86,16 +86,18 @@ def read(box: LMerge, number: int, tuples: pa.Table, refusals: Refusals) -> Arri
     kinds = tuples.column(KIND)
     insert = _mask(pc.equal(kinds, INSERT))
     known = insert | _mask(pc.equal(kinds, ADJUST))
-    begins = ~tuples.column(VS).is_null().to_numpy()
-    vs, ve = _ticks(tuples, VS), _ticks(tuples, VE, END)
-    vold = np.where(insert, ABSENT, _ticks(tuples, VOLD, END))
+    begins = ~_mask(tuples.column(VS).is_null())
+    vs, ve, vold, sync = (_ticks(tuples, name, END) for name in (VS, VE, VOLD, SYNC))
     reasons: Sequence[tuple[Mask, str]] = (
         (~known, f"it is neither {INSERT} nor {ADJUST}"),
         (~begins, "it does not say when its event begins"),
+        (_far(tuples), "one of its times is out of range"),
         (insert & (ve <= vs), "it inserts an event that does not end after it begins"),
         (~insert & (ve < vs), "it ends its event before it begins"),
         (~insert & (vold <= vs), "it adjusts an event that does not end after it begins"),
+        (sync != np.where(insert, vs, np.minimum(vold, ve)), f"its {SYNC} is not that of its times"),
     )
+    vold = np.where(insert, ABSENT, vold)
     arrivals = Arrivals(number, tuples, vs, np.where(ve == vs, ABSENT, ve), vold)
     illegal = np.logical_or.reduce([mask for mask, _ in reasons])
     if not illegal.any():
@@ -104,8 +106,20 @@ def read(box: LMerge, number: int, tuples: pa.Table, refusals: Refusals) -> Arri
     return refusals.sift(arrivals, illegal, pa.array(why.tolist(), pa.string()))
 
 
+def _far(tuples: pa.Table) -> Mask:
+    """Which elements have a time that no ticks can be added to."""
+    far = [
+        pc.fill_null(out_of_range(_wrapped(tuples, name), tuples.field(name).type), False) for name in (VS, VE, VOLD)
+    ]
+    return np.asarray(np.logical_or.reduce([each.to_numpy() for each in far]), bool)
+
+
+def _wrapped(tuples: pa.Table, name: str) -> pa.ChunkedArray:
+    return to_ticks(tuples.column(name), wrap=True)
+
+
 def _ticks(tuples: pa.Table, name: str, missing: int = BEGINNING) -> Numbers:
-    return np.asarray(pc.fill_null(to_ticks(tuples.column(name)), missing).to_numpy(), np.int64)
+    return np.asarray(pc.fill_null(_wrapped(tuples, name), missing).to_numpy(), np.int64)
 
 
 def _mask(found: pa.ChunkedArray) -> Mask:

@@ -20,10 +20,10 @@ from penstock.algebra.marks import Marks
 from penstock.boxes.lmerge.arrivals import Arrivals, Refusals, read
 from penstock.boxes.lmerge.box import LMerge
 from penstock.boxes.lmerge.decisions import Step
+from penstock.boxes.lmerge.same_events import event_numbers
 from penstock.boxes.lmerge.stored_events import Piece, StoredEvents
 from penstock.operators.arrays import Numbers
 from penstock.operators.arrival_order import in_arrival_order
-from penstock.operators.groups import number
 from penstock.operators.protocol import Departures, Holder, Slots
 
 
@@ -77,8 +77,8 @@ class IndexedOp(Holder):
         if not len(vs):
             return np.zeros(0, np.int64), np.zeros(0, np.int64)
         met = [piece.events for piece in pieces if piece.met]
-        groups, numbers = number([*met, *table], [self._box.begin, *self._box.payload])
-        place = np.full(groups.count, -1)
+        count, numbers = event_numbers([*met, *table], [self._box.begin, *self._box.payload])
+        place = np.full(count, -1)
         start = 0
         owned = iter(numbers)
         for piece in pieces:
