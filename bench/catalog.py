@@ -14,6 +14,7 @@ from penstock_bench.ets import ETS
 from penstock_bench.floor import FLOOR
 from penstock_bench.heartbeats import HEARTBEATS
 from penstock_bench.late import LATE
+from penstock_bench.lmerge import LMERGE
 from penstock_bench.lull import LULL
 from penstock_bench.optimizer import OPTIMIZER
 from penstock_bench.point_query import POINT_QUERY
@@ -41,6 +42,7 @@ BENCHMARKS: Final[tuple[Benchmark, ...]] = (
     POINT_QUERY,
     RETENTION,
     OPTIMIZER,
+    LMERGE,
 )
 
 

@@ -16,6 +16,7 @@ from penstock.errors import QueryError, WorldError
 from penstock_bench.contract import Benchmark
 from penstock_bench.plots_bars import floor, point_query, smoothing, throughput, turns
 from penstock_bench.plots_lines import arranged, band_join, disk_over_time, enabling, held, over_time
+from penstock_bench.plots_lmerge import merging
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -67,6 +68,7 @@ PLOTS: Final[Mapping[str, Plot]] = {
     "point-query": Plot(point_query, "point_query"),
     "retention": Plot(disk_over_time, "retention"),
     "optimizer": Plot(arranged, "optimizer"),
+    "lmerge": Plot(merging, "lmerge"),
 }
 """By the name of the benchmark."""
 

@@ -18,8 +18,12 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from penstock.algebra.expressions.python_functions import window_function
     from penstock.algebra.order import TUPLE_NUMBER, order
+    from penstock.algebra.temporal.compatibility import Prefix, compatible
+    from penstock.algebra.temporal.database import equivalent, tdb
     from penstock.api import Network
     from penstock.boxes.cleanse.verb import merge
+    from penstock.boxes.lmerge.policy import merge_policy
+    from penstock.boxes.lmerge.verb import lmerge
     from penstock.boxes.union.verb import union
     from penstock.connectors.delta.declaration import delta
     from penstock.connectors.files.declaration import files
@@ -52,13 +56,20 @@ __all__ = [
     # networks
     "Network",
     "Stream",
+    "lmerge",
     "merge",
+    "merge_policy",
     "union",
     # order
     "TUPLE_NUMBER",
     "order",
     # functions
     "window_function",
+    # temporal databases
+    "Prefix",
+    "compatible",
+    "equivalent",
+    "tdb",
     # inputs
     "clock",
     "connection_point",
@@ -105,6 +116,10 @@ _HOME = {
     "Network": "penstock.api",
     "TUPLE_NUMBER": "penstock.algebra.order",
     "order": "penstock.algebra.order",
+    "Prefix": "penstock.algebra.temporal.compatibility",
+    "compatible": "penstock.algebra.temporal.compatibility",
+    "equivalent": "penstock.algebra.temporal.database",
+    "tdb": "penstock.algebra.temporal.database",
     "window_function": "penstock.algebra.expressions.python_functions",
     "delta": "penstock.connectors.delta.declaration",
     "files": "penstock.connectors.files.declaration",
@@ -129,7 +144,9 @@ _HOME = {
     "QueryError": "penstock.errors",
     "WorldError": "penstock.errors",
     "Stream": "penstock.language.stream",
+    "lmerge": "penstock.boxes.lmerge.verb",
     "merge": "penstock.boxes.cleanse.verb",
+    "merge_policy": "penstock.boxes.lmerge.policy",
     "union": "penstock.boxes.union.verb",
     "heartbeat": "penstock.progress.idle",
     "on_demand": "penstock.progress.idle",

@@ -12,13 +12,14 @@ from penstock.catalog.entering import enter, place_of_run
 from penstock.catalog.finding import checkpoint_of
 from penstock.connectors.points.point_history import SHARE
 from penstock.errors import QueryError
-from penstock.language.attaching import BEGINNING_WORD, Order, Query, Since, query_name
+from penstock.language.attaching import BEGINNING_WORD, Query, Since
 from penstock.language.builder import Builder
+from penstock.language.copies import Moment
 from penstock.plan.compile import compile_network
 from penstock.plan.explain import explain
 from penstock.plan.plan import OUT_OF_ORDER, Plan
 from penstock.runtime.asking import ask
-from penstock.runtime.attaching import attached_plan, detached_plan
+from penstock.runtime.attaching import attaching, detached_plan
 from penstock.runtime.board import Board, Record
 from penstock.runtime.budget import Budget
 from penstock.runtime.job import Job
@@ -197,15 +198,17 @@ class Network(Builder):
         checkpoint: str,
         query: Query,
         *,
-        at: str | Sequence[str],
+        at: str | Sequence[str] = (),
+        to: str | None = None,
         since: Since = BEGINNING_WORD,
+        from_time: Moment | None = None,
         name: str | None = None,
         share: float = SHARE,
         seconds: float = 60.0,
     ) -> Version:
-        """Ask the run that uses a checkpoint, in another process, to attach a query: see `Run.attach`."""
-        order = Order(query, (at,) if isinstance(at, str) else tuple(at), name or query_name(query), since, share)
-        return self._ask_with(checkpoint, lambda job: attached_plan(job, order), seconds)
+        """Ask the run that uses a checkpoint, in another process, to attach a query, or a copy: see `Run.attach`."""
+        change = attaching(query, at=at, to=to, since=since, from_time=from_time, name=name, share=share)
+        return self._ask_with(checkpoint, change, seconds)
 
     def detach(self, checkpoint: str, name: str, *, seconds: float = 60.0) -> Version:
         """Ask the run that uses a checkpoint, in another process, to detach a query: see `Run.detach`."""

@@ -55,6 +55,9 @@ def detail(name: str, at: int) -> Mapping[str, Any]:
     if name == "retention":
         sample = {"bytes": {"state": KB, "board": 2 * KB}, "files": {"state": 3, "board": 32}}
         return {"samples": [{"batch": 10 * number, **sample} for number in range(1, 9)]}
+    if name == "lmerge":
+        point = {"rate": 1e6 * (at + 1), "state_bytes": KB * KB, "adjusts_in": 7, "adjusts": 3}
+        return {"rows": 100, "points": {"2": point, "10": point}}
     if name == "optimizer":
         batch = {"rows": 1_000, "cpu": 0.5, "version": 1}
         return {"batches": [batch | {"seconds": 1.0 + at + number} for number in range(32)]}

@@ -17,7 +17,7 @@ SCHEMA = {"ts": "timestamp[us]", "srcIP": "int64", "destIP": "int64", "link": "s
 def test_every_method_that_builds_a_box_is_in_it() -> None:
     builds = {name for name in dir(Stream) if not name.startswith("_")}
     builds -= {"schema", "progressing", "late", "errors", "only_progressing", "require_progress"}
-    assert {c.name for c in boxes()} == {*builds, "source", "union", "merge"}
+    assert {c.name for c in boxes()} == {*builds, "source", "union", "merge", "lmerge"}
 
 
 @pytest.mark.parametrize("box", boxes(), ids=lambda c: c.name)

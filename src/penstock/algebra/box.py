@@ -18,7 +18,7 @@ import pyarrow as pa
 from penstock.algebra.hidden import SEQ
 from penstock.algebra.joint_punctuation import JointUse
 from penstock.algebra.mark_ways import Along, Together
-from penstock.algebra.marks import Marks
+from penstock.algebra.marks import Marks, all_ended
 from penstock.algebra.order import ANY, ARRIVAL
 from penstock.algebra.temporal.properties import NOTHING, Properties
 
@@ -234,6 +234,10 @@ class Stateful(Box):
 
     passes_at_once: ClassVar[bool] = False
     """Whether tuples leave in the batch in which they come, or in which their partners do."""
+    inputs_come_and_go: ClassVar[bool] = False
+    """Whether it keeps its state while inputs are added and removed; all have the same schema."""
+    ends_with_one: ClassVar[bool] = False
+    """Whether nothing will follow as soon as one of its inputs has ended."""
     sorts_always: ClassVar[bool] = False
     """Whether an in-order system knows no other output of it than one in order."""
 
@@ -285,6 +289,10 @@ class Stateful(Box):
     def leaves_in_order(self, on: str) -> bool:
         """Whether what leaves is one sequence in order of an attribute."""
         return False
+
+    def has_ended(self, inputs: Sequence[Marks]) -> bool:
+        """Whether nothing will follow, if these are the marks of its inputs."""
+        return any(marks.ended for marks in inputs) if self.ends_with_one else all_ended(inputs)
 
     def exchange(self, slot: int) -> str | None:
         """How tuples of an input come to their bucket, for explain; None if they are there already."""

@@ -26,7 +26,8 @@ class Arc:
 
 @dataclass(frozen=True)
 class Attached:
-    """A query that was attached to a network while it ran: what it was asked for, and the boxes that it consists of."""
+    """A query that was attached to a network while it ran, or a copy of a stream that has joined an LMerge: what was
+    asked for, and the boxes that it consists of."""
 
     name: str
     at: tuple[str, ...]
@@ -38,6 +39,8 @@ class Attached:
     boxes: tuple[str, ...]
     outputs: tuple[str, ...]
     """Its outputs and views."""
+    to: str = ""
+    """The LMerge that it has joined, if it is a copy of a stream: then `since` is from when on it has all events."""
 
 
 @dataclass(frozen=True)

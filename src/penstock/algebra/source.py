@@ -109,12 +109,22 @@ class Source(Box):
         return port == 0 and self.elements is not None
 
     def properties(self, port: int) -> Properties:
-        return self.elements if port == 0 and self.elements is not None else NOTHING
+        if port != 0:
+            return NOTHING
+        if self.elements is not None:
+            return self.elements
+        return Properties(insert_only=True, ordered=self.arrives_in_order(self.on))
 
     @property
     def refuses_late(self) -> bool:
         """Whether late tuples go to the error stream: elements that come before a stable point are illegal."""
         return self.freezes and self.late == "route"
+
+    def arrives_in_order(self, on: str) -> bool:
+        """Whether it promises that its tuples come as one sequence, in order of an attribute."""
+        policy = next(track.policy for track in self.tracks if track.attribute == on)
+        one = len(self.connector.shards()) == 1 and not self.connector.more_shards
+        return one and self.connector.in_sequence and policy.in_order and not policy.groups
 
     def progress(self, port: int, inputs: Sequence[Marks]) -> Marks:
         # Late tuples and broken records come in no order that anything is known of, until the input has ended.

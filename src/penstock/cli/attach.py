@@ -30,28 +30,44 @@ def attach(
     application: Application,
     query: Annotated[Path, typer.Argument(help="A Python file that defines a function from streams to outputs.")],
     checkpoint: Checkpoint,
-    at: Annotated[list[str], typer.Option(help="The connection point that it reads; repeat it for several.")],
+    at: Annotated[
+        list[str] | None, typer.Option(help="The connection point that it reads; repeat it for several.")
+    ] = None,
+    to: Annotated[str | None, typer.Option(help="The lmerge that it joins, as another copy of the stream.")] = None,
     begin: Annotated[
         str, typer.Option("--since", help="'beginning', 'now', or a length of time such as '1 hour'.")
     ] = BEGINNING_WORD,
+    from_time: Annotated[
+        str | None, typer.Option(help="From when on a copy has all events; from the beginning, if not given.")
+    ] = None,
     name: Annotated[str | None, typer.Option(help="What the query is called; as its function, if not given.")] = None,
     share: Annotated[float, typer.Option(help="How much of the work its history may take, at most.")] = SHARE,
     function: Annotated[str | None, typer.Option(help="Which function, if the file defines several.")] = None,
     network: WhichNetwork = None,
     seconds: Seconds = 60.0,
 ) -> None:
-    """Attach a query to a run: it reads what connection points hold, and then goes on with what passes there."""
+    """Attach a query to a run: it reads what connection points hold, and then goes on with what passes there. Or, with
+    --to, let another copy of a stream join an lmerge."""
     console = Console(highlight=False)
     with reported():
         net, deadline = load(application, network), time.monotonic() + seconds
         wanted = query_of(query, function)
         with console.status(f"asking the run in {checkpoint}"):
             version = net.attach(
-                checkpoint, wanted, at=at, since=_since(begin), name=name, share=share, seconds=seconds
+                checkpoint,
+                wanted,
+                at=at or (),
+                to=to,
+                since=_since(begin),
+                from_time=None if from_time is None else _since(from_time),
+                name=name,
+                share=share,
+                seconds=seconds,
             )
             version = in_effect(net, checkpoint, version, deadline)
         told = version.attached[-1]
-        console.print(f"'{told['name']}' is attached {since(version)}; its outputs: {', '.join(told['outputs'])}")
+        outputs = f"its outputs: {', '.join(told['outputs'])}" if told["outputs"] else f"it has joined '{to}'"
+        console.print(f"'{told['name']}' is attached {since(version)}; {outputs}")
 
 
 def detach(

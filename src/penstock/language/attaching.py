@@ -29,6 +29,7 @@ from penstock.connectors.points.point_history import SHARE, PointHistory
 from penstock.connectors.points.point_target import ConnectionPoint
 from penstock.errors import QueryError
 from penstock.language.builder import Builder
+from penstock.language.copies import leave, rejoin
 from penstock.language.kept_streams import Ways, history_source, point_or_view, points_of
 from penstock.language.stream import Stream
 from penstock.storage.folder import Folder
@@ -132,8 +133,9 @@ def _refuse_part_of_lives(network: Network, order: Order) -> None:
             )
 
 
-def detach(network: Network, name: str) -> Network:
-    """A network without an attached query; refused while another one reads what it keeps."""
+def detach(network: Network, name: str, stable: int = BEGINNING) -> Network:
+    """A network without an attached query; refused while another one reads what it keeps. Of a copy that leaves an
+    LMerge, `stable` is how far the output of that is stable."""
     known = next((each for each in network.attached if each.name == name), None)
     if known is None:
         names = [each.name for each in network.attached]
@@ -143,6 +145,8 @@ def detach(network: Network, name: str) -> Network:
             found=", ".join(names) or "no attached query at all",
             hint=did_you_mean(name, names),
         )
+    if known.to:
+        return leave(network, known, stable)
     readers = [each.name for each in network.attached if {*each.at} & {*known.outputs}]
     if readers:
         raise QueryError(
@@ -160,6 +164,9 @@ def grafted(base: Network, before: Network | None, place: Callable[[Output], Fol
         return base
     network = base
     for known in before.attached:
+        if known.to:
+            network = rejoin(network, known, before)
+            continue
         network = _graft(network, known, [box for box in before.boxes if _belongs(box, known)], place)
     return network
 

@@ -146,13 +146,7 @@ def _upstream(box: Box, slot: int, order: str) -> str:
 
 def _in_order(box: Source | Stateful, on: str) -> bool:
     """Whether what leaves a box is one sequence in order of an attribute."""
-    return _arrives_in_order(box, on) if isinstance(box, Source) else box.leaves_in_order(on)
-
-
-def _arrives_in_order(source: Source, on: str) -> bool:
-    connector, policy = source.connector, dict([(source.on, source.policy), *source.also])[on]
-    one = len(connector.shards()) == 1 and not connector.more_shards
-    return one and connector.in_sequence and policy.in_order and not policy.groups
+    return box.arrives_in_order(on) if isinstance(box, Source) else box.leaves_in_order(on)
 
 
 def _reads(box: Box) -> list[str]:

@@ -1,15 +1,17 @@
-"""Attaching queries to a run, and detaching them: each makes the next version of its network."""
+"""Attaching queries and copies to a run, and detaching them: each makes the next version of its network."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from penstock.algebra.box import Output
 from penstock.algebra.network import Network
 from penstock.algebra.ticks import BEGINNING
 from penstock.connectors.points.point_target import ConnectionPoint
-from penstock.errors import InternalError
-from penstock.language.attaching import Order, attach, detach, grafted
+from penstock.errors import InternalError, QueryError
+from penstock.language.attaching import BEGINNING_WORD, Order, Query, Since, attach, detach, grafted, query_name
+from penstock.language.copies import CopyOrder, Moment, join, merge_named
 from penstock.language.kept_streams import points_of
 from penstock.plan.compile import compile_network
 from penstock.plan.plan import Plan
@@ -17,6 +19,33 @@ from penstock.runtime.board import Board
 from penstock.runtime.job import Job
 from penstock.runtime.versions import Version, Versions
 from penstock.storage.folder import Folder
+
+
+def attaching(
+    query: Query,
+    *,
+    at: str | Sequence[str],
+    to: str | None,
+    since: Since,
+    from_time: Moment | None,
+    name: str | None,
+    share: float,
+) -> Callable[[Job], Plan]:
+    """How the plan of a run is changed by who attaches a query at connection points, or a copy to an LMerge."""
+    called = name or query_name(query)
+    if to is not None:
+        if at or since != BEGINNING_WORD:
+            raise QueryError(
+                "a copy joins an lmerge, and reads no connection point",
+                found=f"to={to!r} beside at= or since=",
+                hint="from_time= says from when on the copy has all events",
+            )
+        copy = CopyOrder(query, to, called, from_time)
+        return lambda job: joined_plan(job, copy)
+    if from_time is not None:
+        raise QueryError("from_time= is for copies that join an lmerge", hint="name it with to=, or give since=")
+    order = Order(query, (at,) if isinstance(at, str) else tuple(at), called, since, share)
+    return lambda job: attached_plan(job, order)
 
 
 def attached_plan(job: Job, order: Order) -> Plan:
@@ -31,9 +60,20 @@ def attached_plan(job: Job, order: Order) -> Plan:
     return compile_network(attach(network, order, lambda output: place_of(job, output), marks), job.plan.architecture)
 
 
+def joined_plan(job: Job, order: CopyOrder) -> Plan:
+    """The plan of a network in which one more copy has joined an LMerge."""
+    return compile_network(join(declared(job.plan), order), job.plan.architecture)
+
+
 def detached_plan(job: Job, name: str) -> Plan:
-    """The plan of a network without a query that was attached."""
-    return compile_network(detach(declared(job.plan), name), job.plan.architecture)
+    """The plan of a network without a query that was attached, or a copy that has joined."""
+    network, board = declared(job.plan), Board(job.board)
+    known = next((each for each in network.attached if each.name == name), None)
+    stable = BEGINNING
+    if known is not None and known.to:
+        record = board.at(board.newest())
+        stable = record.marks[known.to].of(merge_named(network, known.to).on) if known.to in record.marks else BEGINNING
+    return compile_network(detach(network, name, stable), job.plan.architecture)
 
 
 def with_attached(plan: Plan, before: Network | None, job: Job) -> Plan:

@@ -20,7 +20,7 @@ from penstock.algebra.error_records import REJECT_SCHEMA
 from penstock.algebra.expressions.overflow import completed
 from penstock.algebra.hidden import ARRIVED, SEQ
 from penstock.algebra.joint_punctuation import Way
-from penstock.algebra.marks import Marks, all_ended
+from penstock.algebra.marks import Marks
 from penstock.algebra.ticks import to_ticks
 from penstock.boxes.filter.combined import CombinedFilter
 from penstock.boxes.table_join.box import TableJoin
@@ -140,7 +140,7 @@ class Superbox:
                 self.behind[box.name] = behind
             stated = worker.output_marks(inputs)
             if stated is not None:
-                marks[box.name] = stated.with_ended(all_ended(inputs))
+                marks[box.name] = stated.with_ended(box.has_ended(inputs))
                 if self._bucket and all(box.keys(slot) == () for slot in range(len(box.inputs))):
                     # A box without keys lives in bucket 0: here nothing ever leaves it, which holds nobody back.
                     marks[box.name] = stated.at_end()

@@ -78,7 +78,7 @@ class Version:
     """The file with the plan, pickled; nothing if it is not kept."""
     signature: str = ""
     attached: Sequence[Mapping[str, Any]] = ()
-    """The queries that are attached: name, at, since, share, outputs."""
+    """The queries that are attached, and the copies that have joined: name, at, since, share, outputs."""
     declared: str = ""
     """The fingerprint of the network as the user has described it, where the optimizer has arranged it."""
     arrangement: Sequence[Mapping[str, str]] = ()
@@ -158,7 +158,13 @@ def next_version(before: Version, plan: Plan, discard: Iterable[str] = ()) -> Ve
 def _attached(plan: Plan) -> list[dict[str, Any]]:
     queries = plan.declared.attached if plan.declared is not None else ()
     return [
-        {"name": q.name, "at": list(q.at), "since": q.since, "share": q.share, "outputs": list(q.outputs)}
+        {
+            "name": q.name,
+            "at": list(q.at) or [q.to],
+            "since": q.since,
+            "share": q.share,
+            "outputs": list(q.outputs),
+        }
         for q in queries
     ]
 
@@ -206,7 +212,8 @@ def _part(plan: Plan, box: Box) -> Part:
         return Part(told, "its position")
     if not isinstance(box, Stateful):
         return Part(told)
-    taken = "; ".join(_columns(port.schema) for port in box.inputs)
+    inputs = box.inputs[:1] if box.inputs_come_and_go else box.inputs
+    taken = "; ".join(_columns(port.schema) for port in inputs)
     # State holds the columns that somebody reads: another reader may need others.
     read = [sorted(plan.columns.get(Port(box, index).name, ())) for index in range(len(box.ports))]
     needed = "; ".join(", ".join(columns) for columns in read)

@@ -22,12 +22,13 @@ from penstock.algebra.network import Network
 from penstock.catalog.entering import enter
 from penstock.connectors.points.point_history import SHARE
 from penstock.errors import InternalError, PenstockError, QueryError
-from penstock.language.attaching import BEGINNING_WORD, Order, Query, Since, query_name
+from penstock.language.attaching import BEGINNING_WORD, Query, Since
+from penstock.language.copies import Moment
 from penstock.plan.compile import compile_network
 from penstock.plan.plan import Plan
 from penstock.progress.idle import Span
 from penstock.runtime.asking import answer, forget_asked
-from penstock.runtime.attaching import attached_plan, detached_plan
+from penstock.runtime.attaching import attaching, detached_plan
 from penstock.runtime.board import Board, Record
 from penstock.runtime.intake import read_assignment
 from penstock.runtime.job import Job
@@ -208,13 +209,16 @@ class Run:
         self,
         query: Query,
         *,
-        at: str | Sequence[str],
+        at: str | Sequence[str] = (),
+        to: str | None = None,
         since: Since = BEGINNING_WORD,
+        from_time: Moment | None = None,
         name: str | None = None,
         share: float = SHARE,
         seconds: float | None = 60.0,
     ) -> Version:
-        """Attach a query to connection points of the running network, without stopping it.
+        """Attach a query to connection points of the running network, or a copy to one of its merges, without stopping
+        it.
 
         `query` is a function that takes the stream of each point in `at` and ends in outputs. It reads what the points
         hold, and then goes on with what passes there, as if it had been there before: nothing is missed at the seam and
@@ -222,12 +226,17 @@ class Run:
         length of time such as "1 hour", counted back from the low-water mark of the stream; or a value of its
         progressing attribute, as a datetime. `share` is how much of the work the history may take at most, while other
         results go on. Its name is that of the function, if none is given. Waits like `change`.
+
+        With `to`, the name of an lmerge, `query` is a function that takes the network, adds an input to it, and returns
+        a stream: one more copy of those that are merged there. `from_time` is the time from which on it has all events;
+        until the output is stable up to there, the other copies say how far it may go.
         """
-        order = Order(query, (at,) if isinstance(at, str) else tuple(at), name or query_name(query), since, share)
-        return self._take_effect(self._change_newest(lambda job: attached_plan(job, order)), seconds)
+        change = attaching(query, at=at, to=to, since=since, from_time=from_time, name=name, share=share)
+        return self._take_effect(self._change_newest(change), seconds)
 
     def detach(self, name: str, *, seconds: float | None = 60.0) -> Version:
-        """End a query that was attached. What it has written stays; what its boxes held is given up."""
+        """End a query that was attached, or let a copy leave that has joined. What it has written stays; what its boxes
+        held is given up."""
         return self._take_effect(self._change_newest(lambda job: detached_plan(job, name)), seconds)
 
     def attached(self) -> list[dict[str, Any]]:

@@ -15,6 +15,8 @@ from penstock.algebra.hidden import SEQ
 from penstock.algebra.joint_punctuation import JointUse, joint_use
 from penstock.algebra.marks import Marks, all_ended
 from penstock.algebra.order import ARRIVAL
+from penstock.algebra.source import Source
+from penstock.algebra.temporal.properties import Properties
 from penstock.algebra.ticks import span_text
 from penstock.algebra.window import Window, start_field
 from penstock.boxes.aggregate.by_group.box import ByMark, GroupwiseAggregate, Periodic
@@ -72,6 +74,11 @@ class Aggregate(Stateful):
     @property
     def partition(self) -> tuple[str, ...]:
         return self.by
+
+    def properties(self, port: int) -> Properties:
+        # A window leaves once, and before those that begin later; unless groups close by marks of their own.
+        in_order = self.joint is None and not _closes_by_group(self.inputs[0])
+        return Properties(insert_only=True, ordered=in_order, strict=in_order and not self.by, unique=True)
 
     def progress(self, port: int, inputs: Sequence[Marks]) -> Marks:
         return Marks({self.on: self.window.output_mark(inputs[0].of(self.on))}, ended=all_ended(inputs))
@@ -145,3 +152,9 @@ class Aggregate(Stateful):
         by = f" by {', '.join(self.by)}" if self.by else ""
         size, advance = (span_text(n, self.on_type) for n in (self.window.size, self.window.advance))
         return f"{calls} on {self.on}, size {size}, advance {advance}{by}"
+
+
+def _closes_by_group(port: Port) -> bool:
+    """Whether an input above has a mark for each group."""
+    box = port.box
+    return bool(box.policy.groups) if isinstance(box, Source) else any(map(_closes_by_group, box.inputs))

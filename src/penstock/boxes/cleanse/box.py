@@ -11,6 +11,7 @@ import pyarrow as pa
 from penstock.algebra.box import Stateful
 from penstock.algebra.hidden import SEQ
 from penstock.algebra.marks import Marks, least
+from penstock.algebra.temporal.properties import Properties
 from penstock.boxes.requirements import refuse_different
 
 if TYPE_CHECKING:
@@ -39,6 +40,11 @@ class Cleanse(Stateful):
         """The attributes that all inputs make progress on, `on` first."""
         common = set.intersection(*(set(i.progressing) for i in self.inputs)) - {self.on}
         return (self.on, *(a for a in self.inputs[0].progressing if a in common))
+
+    def properties(self, port: int) -> Properties:
+        alone = len(self.inputs) == 1
+        known = self.inputs[0].properties
+        return Properties(insert_only=True, ordered=True, strict=alone and known.strict, unique=alone and known.unique)
 
     def progress(self, port: int, inputs: Sequence[Marks]) -> Marks:
         # Of attributes other than `on`, only the holder knows what still waits.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
 import pyarrow as pa
@@ -12,6 +12,7 @@ from penstock.algebra.box import Stateful
 from penstock.algebra.hidden import SEQ
 from penstock.algebra.mark_ways import Along
 from penstock.algebra.marks import Marks
+from penstock.algebra.temporal.properties import Properties
 
 if TYPE_CHECKING:
     from penstock.operators.protocol import Entry, Holder, Slots
@@ -39,6 +40,9 @@ class Dedupe(Stateful):
 
     def schema(self, port: int) -> pa.Schema:
         return self.inputs[0].schema
+
+    def properties(self, port: int) -> Properties:
+        return replace(self.inputs[0].properties, insert_only=True, unique=True, deterministic=False)
 
     def progress(self, port: int, inputs: Sequence[Marks]) -> Marks:
         return inputs[0]

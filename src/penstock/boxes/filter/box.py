@@ -14,6 +14,7 @@ from penstock.algebra.expressions.bounds import Bounds, both, either
 from penstock.algebra.expressions.expression import Expression
 from penstock.algebra.mark_ways import Along
 from penstock.algebra.marks import Marks
+from penstock.algebra.temporal.properties import Properties
 
 if TYPE_CHECKING:
     from penstock.operators.protocol import Operator
@@ -36,6 +37,9 @@ class Sieve(Stateless):
 
     def temporal(self, port: int) -> bool:
         return self.inputs[0].temporal
+
+    def properties(self, port: int) -> Properties:
+        return self.inputs[0].properties
 
     def progress(self, port: int, inputs: Sequence[Marks]) -> Marks:
         return inputs[0]

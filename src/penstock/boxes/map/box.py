@@ -17,6 +17,7 @@ from penstock.algebra.expressions.progression import Progression
 from penstock.algebra.mark_ways import Along
 from penstock.algebra.marks import FALLING, RISING, SIDES, Mark, Marks, only_end
 from penstock.algebra.order import ANY, ARRIVAL
+from penstock.algebra.temporal.properties import NOTHING, Properties
 
 if TYPE_CHECKING:
     from penstock.operators.protocol import Operator
@@ -81,6 +82,20 @@ class Map(Stateless):
                 if how is not None and (falls or how.result_falls):
                     found.append((Mark(name, FALLING if how.result_falls else RISING), mark, how))
         return tuple(found)
+
+    def properties(self, port: int) -> Properties:
+        known, before = self.inputs[0].properties, self.inputs[0].progressing[:1]
+        if port == self.ERRORS or not before:
+            return NOTHING
+        copied = {e.column for _, e in self.outputs if e.column is not None}
+        timed = self.carried[:1]
+        same_time = any(dict(self.outputs)[name].column == attribute for name, attribute, _ in timed)
+        return Properties(
+            insert_only=known.insert_only,
+            ordered=known.ordered and timed != () and timed[0][1] == before[0],
+            strict=known.strict and same_time and timed[0][1] == before[0],
+            unique=known.unique and same_time and copied >= {*self.inputs[0].schema.names},
+        )
 
     def progress(self, port: int, inputs: Sequence[Marks]) -> Marks:
         if port == self.ERRORS:

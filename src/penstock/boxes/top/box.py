@@ -12,6 +12,7 @@ from penstock.algebra.box import Stateful
 from penstock.algebra.expressions.expression import Expression
 from penstock.algebra.hidden import SEQ
 from penstock.algebra.marks import Marks, all_ended
+from penstock.algebra.temporal.properties import Properties
 from penstock.algebra.ticks import span_text, within
 from penstock.algebra.window import Window, start_field
 
@@ -54,6 +55,10 @@ class Top(Stateful):
 
     def schema(self, port: int) -> pa.Schema:
         return pa.schema([pa.field(WINDOW, self.start_type), pa.field(RANK, pa.int64()), *self.inputs[0].schema])
+
+    def properties(self, port: int) -> Properties:
+        # Windows leave in order; those who tie are put in order of their rank.
+        return Properties(insert_only=True, ordered=True, deterministic=not self.groups)
 
     def progress(self, port: int, inputs: Sequence[Marks]) -> Marks:
         # What leaves later is in a window that is open now, and not before its start.

@@ -11,6 +11,7 @@ import pyarrow as pa
 from penstock.algebra.box import Stateless
 from penstock.algebra.mark_ways import Branching, Together
 from penstock.algebra.marks import Marks, least
+from penstock.algebra.temporal.properties import Properties
 from penstock.boxes.requirements import refuse_different
 
 if TYPE_CHECKING:
@@ -35,6 +36,9 @@ class Union(Stateless):
 
     def temporal(self, port: int) -> bool:
         return any(each.temporal for each in self.inputs)
+
+    def properties(self, port: int) -> Properties:
+        return Properties(insert_only=all(i.properties.insert_only for i in self.inputs))
 
     def progress(self, port: int, inputs: Sequence[Marks]) -> Marks:
         return least(inputs)

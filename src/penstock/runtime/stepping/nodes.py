@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from penstock.algebra.box import Box, Port, Stateful
 from penstock.algebra.hidden import ARRIVED, SEQ, in_order
-from penstock.algebra.marks import Marks, all_ended, most
+from penstock.algebra.marks import Marks, most
 from penstock.algebra.network import Network
 from penstock.algebra.ticks import END
 from penstock.boxes.least_marks.box import LeastMarks, Progress
@@ -203,7 +203,7 @@ class Holding(Node):
         for port in range(len(box.ports)):
             own = stated if stated is not None and port == 0 else box.progress(port, self.marks)
             rows = self._numbered(port, results.get(port, []))
-            gave += self._leave(port, rows, own.with_ended(all_ended(self.marks)), stamp)
+            gave += self._leave(port, rows, own.with_ended(box.has_ended(self.marks)), stamp)
         return gave
 
     def _stamp(self, element: Element | None) -> int:
