@@ -76,9 +76,14 @@ def join(network: Network, order: CopyOrder) -> Network:
 def leave(network: Network, known: Attached, stable: int) -> Network:
     """A network without a copy that had joined. `stable` is how far the output of the LMerge is stable."""
     merge = merge_named(network, known.to)
-    inputs = tuple(port for port in merge.inputs if port.box.name not in known.boxes)
-    names = {port.name for port in inputs}
-    rest = replace(merge, inputs=inputs, joining=tuple(each for each in merge.joining if each[0] in names))
+    staying = [at for at, port in enumerate(merge.inputs) if port.box.name not in known.boxes]
+    names = tuple(merge.input_names[at] for at in staying)
+    rest = replace(
+        merge,
+        inputs=tuple(merge.inputs[at] for at in staying),
+        copies=names,
+        joining=tuple(each for each in merge.joining if each[0] in names),
+    )
     if not rest.joined(stable):
         raise QueryError(
             f"'{known.name}' is the last copy of '{merge.name}' that has all events",
@@ -125,7 +130,12 @@ def _joined(
     network: Network, told: Attached, fresh: Sequence[Box], port: Port, since: tuple[tuple[str, int], ...]
 ) -> Network:
     merge = merge_named(network, told.to)
-    larger = replace(merge, inputs=(*merge.inputs, port), joining=(*merge.joining, *since))
+    larger = replace(
+        merge,
+        inputs=(*merge.inputs, port),
+        copies=(*merge.input_names, port.name),
+        joining=(*merge.joining, *since),
+    )
     if not merge.declared and not carries(larger.known, merge.case):
         raise QueryError(
             f"'{told.name}' promises too little for the lmerge '{merge.name}'",

@@ -39,6 +39,9 @@ class LMerge(Stateful):
     declared: bool = False
     """Whether the user has named the case."""
     policy: MergePolicy = DEFAULT
+    copies: tuple[str, ...] = ()
+    """By these names its state knows the inputs, which come and go: those of their streams where they were declared,
+    however the plan arranges the boxes before it. As the inputs are called, if not given."""
     joining: tuple[tuple[str, int], ...] = ()
     """Inputs that came later, by name, and the tick from which on each has all events (lmerge.md V-B): until the output
     is stable up to there, it does not say how far the output may go."""
@@ -49,6 +52,7 @@ class LMerge(Stateful):
     passes_at_once: ClassVar[bool] = True
     inputs_come_and_go: ClassVar[bool] = True
     ends_with_one: ClassVar[bool] = True
+    checks_elements: ClassVar[bool] = True
     ERRORS: ClassVar[int] = 1
 
     def __post_init__(self) -> None:
@@ -119,8 +123,8 @@ class LMerge(Stateful):
 
     @cached_property
     def input_names(self) -> tuple[str, ...]:
-        """By these its state knows the inputs: others may come and go."""
-        return tuple(port.name for port in self.inputs)
+        """The names of its inputs, in their order."""
+        return self.copies or tuple(port.name for port in self.inputs)
 
     def stable_point(self, inputs: Sequence[Marks], before: int) -> int:
         """How far the output is stable, that was stable up to `before`: as far as the furthest input, less the lag."""

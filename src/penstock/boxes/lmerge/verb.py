@@ -52,4 +52,5 @@ def lmerge(
             stream.require_progress(attribute, "an lmerge", "never let go of what it holds")
         told = policy or DEFAULT
         chosen = case or simplest(known_of(ports, attribute), at_once=told.at_once)
-        return builder._add(LMerge(label, ports, attribute, chosen, case is not None, told))
+        names = tuple(port.name for port in ports)
+        return builder._add(LMerge(label, ports, attribute, chosen, case is not None, told, names))
