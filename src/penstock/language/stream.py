@@ -353,7 +353,7 @@ class Stream:
         return Stream(self._builder, Port(box, port))
 
     def errors(self) -> Stream:
-        """What an input could not take as tuples, or a map that computes times has refused, with the reason."""
+        """What an input could not take as tuples, or a map that computes times or an lmerge has refused, and why."""
         box = self._port.box
         port = box.errors_port()
         if port is None:
