@@ -126,7 +126,8 @@ def test_what_cannot_be_merged_is_refused() -> None:
     for streams, options, why in [
         ((), {}, "a logical merge needs one stream at least"),
         ((left, right), {"case": "R7"}, "case='R7' is unknown"),
-        ((left, right), {"policy": "eager"}, "'eager' is no policy of an lmerge"),
+        ((left, right), {"policy": 7}, "7 is no policy of an lmerge"),
+        ((left, right), {"policy": "soon"}, "insert='soon' is unknown"),
         ((left, right), {"case": "R0", "policy": every}, "case R0 lets inserts go as they come"),
         ((left, right), {"policy": pk.merge_policy(stable=-1)}, "the output cannot be ahead of its inputs"),
         ((left, right), {"policy": pk.merge_policy(stable="2 s")}, "but the attribute is an integer"),
@@ -137,4 +138,4 @@ def test_what_cannot_be_merged_is_refused() -> None:
     ]:
         with pytest.raises(pk.QueryError, match=why):
             pk.lmerge(*streams, **options)  # type: ignore[arg-type]
-    assert chosen(left, right, policy=pk.merge_policy(insert="half-frozen")) == "R4"
+    assert chosen(left, right, policy="half-frozen") == "R4"

@@ -356,7 +356,7 @@ class Stream(TemporalMethods):
         return Stream(self._builder, late_port(self._port.box, self._builder.name))
 
     def errors(self) -> Stream:
-        """What an input could not take as tuples, or a map that computes times has refused, with the reason."""
+        """What an input could not take as tuples, or a map that computes times or an lmerge has refused, and why."""
         return Stream(self._builder, errors_port(self._port.box, self._builder.name))
 
     def only_progressing(self) -> str:

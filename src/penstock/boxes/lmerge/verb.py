@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from penstock.algebra.temporal.elements import SYNC
 from penstock.boxes.lmerge.box import LMerge, known_of
 from penstock.boxes.lmerge.cases import MEANINGS, simplest
-from penstock.boxes.lmerge.policy import DEFAULT, MergePolicy
+from penstock.boxes.lmerge.policy import DEFAULT, MergePolicy, merge_policy
 from penstock.boxes.requirements import refuse_different
 from penstock.boxes.times import only_progressing, require_time
 from penstock.errors import QueryError
@@ -20,7 +20,7 @@ def lmerge(
     *streams: Stream,
     on: str | None = None,
     case: str | None = None,
-    policy: MergePolicy | None = None,
+    policy: MergePolicy | str | None = None,
     name: str | None = None,
 ) -> Stream:
     """Copies of one stream as one stream, complete and without duplicates, as far as the furthest of them.
@@ -28,7 +28,8 @@ def lmerge(
     The copies may be in any order, revise their events in other ways, and be behind each other. They are all temporal,
     or all ordinary: then an event is a tuple, begins at the attribute `on` that all make progress on, and never ends.
     `case` is "R0" to "R4" or "R3-"; without it the simplest is taken that what is known of the inputs allows. A case
-    that is given is a promise: elements that break it leave by `errors()`. `policy` is `pk.merge_policy(...)`.
+    that is given is a promise: elements that break it leave by `errors()`. `policy` is `pk.merge_policy(...)`, or just
+    when to insert, such as "eager".
     """
     if not streams:
         raise QueryError("a logical merge needs one stream at least", hint="others may join it later")
@@ -39,6 +40,8 @@ def lmerge(
             raise QueryError("the streams of an lmerge belong to different networks")
         if case is not None and case not in MEANINGS:
             raise QueryError(f"case={case!r} is unknown", expected=f"one of {', '.join(MEANINGS)}")
+        if isinstance(policy, str):
+            policy = merge_policy(insert=policy)
         if policy is not None and not isinstance(policy, MergePolicy):
             raise QueryError(f"{policy!r} is no policy of an lmerge", expected="pk.merge_policy(...)")
         ports = tuple(s._port for s in streams)
