@@ -13,7 +13,9 @@ from dataclasses import dataclass, replace
 
 from penstock.algebra.source import Source
 from penstock.connectors.connector import UNLIMITED, Advance, Feed, Limit, Position
+from penstock.runtime.history_pace import HistoryPace
 from penstock.runtime.job import Job
+from penstock.runtime.small_batch import FEW_BYTES, FEW_ROWS
 
 
 @dataclass(frozen=True)
@@ -34,26 +36,27 @@ class Allotment:
         feeds: Mapping[str, Feed],
         positions: Mapping[str, Position],
         shares: Mapping[str, float],
-        most: int | None,
+        pace: HistoryPace,
     ) -> dict[str, Advance]:
-        """The next step of each input, of which some are histories, with the shares that they may take at most.
-
-        Together these take `most` rows, if that is given; what they leave of the room is for the others.
-        """
-        past = [name for name in positions if name in shares]
-        if most is None or not past:
+        """The next step of each input, of which some are histories, with the shares that they may take at most; their
+        pace says how many rows. What others take first, histories do not make a large batch of."""
+        past = {name: at for name, at in positions.items() if name in shares}
+        if not past or pace.unlimited:
             return self.advance(feeds, positions)
-        steps: dict[str, Advance] = {}
-        if most:
-            share = min(shares[name] for name in past)
-            rows, size = min(most, int(self.rows * share)), int(self.bytes * share)
-            room = replace(self, rows=max(1, rows), bytes=max(1, size))
-            steps = room.advance(feeds, {name: positions[name] for name in past})
         others = {name: at for name, at in positions.items() if name not in shares}
-        rows = self.rows - sum(s.rows for s in steps.values())
-        size = self.bytes - sum(s.bytes for s in steps.values())
-        rest = replace(self, rows=max(1, rows), bytes=max(1, size))
-        return {**(rest.advance(feeds, others) if others else {}), **steps}
+        share = min(shares[name] for name in past)
+        kept = int(self.rows * share), int(self.bytes * share)
+        rest = replace(self, rows=max(1, self.rows - kept[0]), bytes=max(1, self.bytes - kept[1]))
+        steps = rest.advance(feeds, others) if others else {}
+        live, size = sum(s.rows for s in steps.values()), sum(s.bytes for s in steps.values())
+        most = pace.next_rows(live=live if others else None)
+        if most:
+            rows, kept_bytes = min(most, kept[0]), kept[1]
+            if others and live < FEW_ROWS and size < FEW_BYTES:
+                rows, kept_bytes = min(rows, FEW_ROWS - live), min(kept_bytes, FEW_BYTES - size)
+            room = replace(self, rows=max(1, rows), bytes=max(1, kept_bytes))
+            steps = {**steps, **room.advance(feeds, past)}
+        return steps
 
     def advance(self, feeds: Mapping[str, Feed], positions: Mapping[str, Position]) -> dict[str, Advance]:
         """The next step of each input that has a position; each takes a tuple at least, if it has any."""

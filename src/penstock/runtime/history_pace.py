@@ -1,9 +1,10 @@
 """How much of a history one batch reads, so that those who wait for live results hardly notice.
 
-A history may take a share of the work. What a batch takes without it is measured now and then, by a batch that reads
-none; a batch that reads some may take longer by the share. What a row of history costs is taken from the last batches
-that have read some: from the middle one, for a single batch may take long for reasons of its own.
-All of it only decides where a train ends, which is in the offset: the answer does not depend on it.
+A batch reads live tuples or history, not both: what has just arrived does not wait for old rows in its own batch. So
+history is read while nothing else is there to be read; and if that is never so, by one batch in a few. Such a batch may
+take longer than one of live tuples by the share. What a row of history costs is taken from the last batches that have
+read some: from the middle one, for a single batch may take long for reasons of its own. All of it only decides where a
+train ends, which is in the offset: the answer does not depend on it.
 """
 
 from __future__ import annotations
@@ -17,8 +18,8 @@ from typing import Final
 FIRST_ROWS: Final = 20_000
 LEAST_ROWS: Final = 5_000
 """So many are read in any case: a history comes to its end, however slow the machine is."""
-_WITHOUT_EVERY: Final = 8
-"""Among so many batches that could read history, one reads none, and the first is such a one."""
+_PATIENCE: Final = 3
+"""After so many batches of live tuples alone a batch reads history beside them."""
 _REMEMBERED: Final = 7
 """So many of the last measurements count."""
 _LEAST_COST: Final = 1e-9
@@ -39,16 +40,22 @@ class HistoryPace:
         self._costs = deque[float](maxlen=_REMEMBERED)
         """What a row of history took, in batches that read some."""
         self._under_way: tuple[float, int] | None = None
-        self._counted = 0
+        self._passed = 0
+        """Batches since one has read history."""
 
-    def next_rows(self, *, others: bool) -> int | None:
-        """How many rows the next batch may read, 0 for none; None if there is no limit. `others`: whether there are
-        inputs besides histories, whose batches can be measured."""
-        if self._share >= 1:
-            return None
-        measured = others and self._counted % _WITHOUT_EVERY == 0
-        self._counted += 1
-        return 0 if measured else self._rows
+    @property
+    def unlimited(self) -> bool:
+        """Whether a batch may read as much as it has room for."""
+        return self._share >= 1
+
+    def next_rows(self, *, live: int | None) -> int:
+        """How many rows the next batch may read, 0 for none. `live` is how many rows it reads besides, None if there
+        are no other inputs."""
+        if live is None:
+            return self._rows
+        waits = live > 0 and (self._passed < _PATIENCE or not self._without)
+        self._passed = self._passed + 1 if waits else 0
+        return 0 if waits else self._rows
 
     def planned(self, rows: int) -> None:
         """A batch is planned that reads so many rows of histories."""
@@ -56,13 +63,15 @@ class HistoryPace:
 
     def done(self) -> None:
         """Somebody asks for the next batch: the one before is done."""
-        if self._under_way is None or self._share >= 1:
+        if self._under_way is None or self.unlimited:
             return
         (began, rows), self._under_way = self._under_way, None
         seconds = max(1e-6, self._clock() - began)
-        if rows == 0 or not self._without:
+        if rows == 0:
             self._without.append(seconds)
-        if rows:
+        elif not self._without:
+            self._rows = _MOST_GROWTH * min(rows, self._rows)  # nobody else is there to be held up
+        else:
             usual = statistics.median(self._without)
             self._costs.append(max(0.0, seconds - usual) / rows)
             spare = usual / (1 - self._share) - usual

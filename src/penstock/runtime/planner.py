@@ -30,7 +30,6 @@ from penstock.runtime.jobs import Jobs, jobs_of
 from penstock.runtime.leaving import Leaving
 from penstock.runtime.offsets import InputAt, Left, Offset, Said, Size, Stated, digest, histories_read, intake_offset
 from penstock.runtime.silence import Silence, merged
-from penstock.runtime.small_batch import FEW_ROWS
 from penstock.runtime.table_versions import TableKeeper
 from penstock.storage.sealed import RESTORE
 
@@ -80,8 +79,6 @@ class Planner:
         self._job = job
         self._allotment = Allotment.of(job)
         self._shares = {s.name: s.connector.share for s in job.plan.network.sources if s.connector.catches_up}
-        self._live_rows = 0
-        """What inputs that are no histories have brought when they were last looked at."""
         self._pace = HistoryPace(min(self._shares.values(), default=1.0))
         self._tables = TableKeeper(job)
         self._silence = Silence(job.plan.network)
@@ -174,15 +171,7 @@ class Planner:
 
     def _advance(self, feeds: Mapping[str, Feed], positions: Mapping[str, Position]) -> dict[str, Advance]:
         """The next step of each input; histories take a share of the train."""
-        past = self._shares.keys() & positions.keys()
-        others = len(past) < len(positions)
-        most = self._pace.next_rows(others=others) if past else None
-        if most is not None and others and 2 * self._live_rows <= FEW_ROWS:
-            # Live batches go express: history shall not make them take the longer way.
-            most = min(most, FEW_ROWS - self._live_rows)
-        steps = self._allotment.with_histories(feeds, positions, self._shares, most)
-        self._live_rows = sum(step.rows for name, step in steps.items() if name not in past)
-        return steps
+        return self._allotment.with_histories(feeds, positions, self._shares, self._pace)
 
     def _turn_to(self, version: int) -> None:
         if version != self._job.version:
