@@ -20,7 +20,7 @@ CARDS: Final = (
             "streams": "two copies or more, all temporal or all ordinary",
             "on": "the attribute at which events of ordinary streams begin; the only one they all make progress on",
             "case": "'R0' to 'R4' or 'R3-'; without it the simplest that the inputs allow",
-            "policy": "pk.merge_policy(...): when to insert and to adjust, how far behind to be stable; or just the first",
+            "policy": "pk.merge_policy(...): when to insert, when to adjust, how far behind to be; or just the first",
             "name": NAME,
         },
         function=lmerge,
