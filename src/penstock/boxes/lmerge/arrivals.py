@@ -108,10 +108,14 @@ def read(box: LMerge, number: int, tuples: pa.Table, refusals: Refusals) -> Arri
 
 def _far(tuples: pa.Table) -> Mask:
     """Which elements have a time that no ticks can be added to."""
-    far = [
-        pc.fill_null(out_of_range(_wrapped(tuples, name), tuples.field(name).type), False) for name in (VS, VE, VOLD)
-    ]
-    return np.asarray(np.logical_or.reduce([each.to_numpy() for each in far]), bool)
+    far = np.zeros(tuples.num_rows, bool)
+    for name in (VS, VE, VOLD):
+        # Most often the smallest and the largest are enough to know.
+        ticks, kind = _wrapped(tuples, name), tuples.field(name).type
+        ends = pa.array(list(pc.min_max(ticks).as_py().values()), pa.int64())
+        if pc.any(out_of_range(ends, kind)).as_py():
+            far |= _mask(out_of_range(ticks, kind))
+    return far
 
 
 def _wrapped(tuples: pa.Table, name: str) -> pa.ChunkedArray:

@@ -2,7 +2,8 @@
 
 An adjust takes one event of an end away and adds one of another, an insert adds one. It is legal if there is one to
 take when it comes. What is illegal takes nothing and adds nothing, so that others may become illegal, too: the first of
-a chain that finds nothing is illegal for sure, and the rest is looked at again without it.
+a chain that finds nothing is illegal for sure, and so is one whose end nobody ever leaves. The rest is looked at again
+without them.
 """
 
 from __future__ import annotations
@@ -31,13 +32,14 @@ def affordable(chain: Numbers, asks: Numbers, leaves: Numbers, there: tuple[Numb
     if bool((asks == ABSENT).all()):
         return found
     for _ in range(MOST_ROUNDS):
-        poor = _poor(np.flatnonzero(found), chain, asks, leaves, there)
+        poor, hopeless = _poor(np.flatnonzero(found), chain, asks, leaves, there)
         if not len(poor):
             return found
         # The first of each chain, in order of arrival.
         _, first = np.unique(chain[poor], return_index=True)
         found[poor[first]] = False
-    poor = _poor(np.flatnonzero(found), chain, asks, leaves, there)
+        found[hopeless] = False
+    poor, _ = _poor(np.flatnonzero(found), chain, asks, leaves, there)
     _, numbered = np.unique(chain, return_inverse=True)
     believed = np.full(len(chain), len(chain))
     np.minimum.at(believed, numbered[poor], poor)
@@ -46,8 +48,9 @@ def affordable(chain: Numbers, asks: Numbers, leaves: Numbers, there: tuple[Numb
 
 def _poor(
     rows: Numbers, chain: Numbers, asks: Numbers, leaves: Numbers, there: tuple[Numbers, Numbers, Numbers]
-) -> Numbers:
-    """The elements, in order of arrival, that find nothing to take, if all of these are legal."""
+) -> tuple[Numbers, Numbers]:
+    """The elements, in order of arrival, that find nothing to take if all of these are legal; and those that would
+    find nothing whoever came before them."""
     take, give = rows[asks[rows] != ABSENT], rows[leaves[rows] != ABSENT]
     chains = np.concatenate([there[0], chain[take], chain[give]])
     ends = np.concatenate([there[1], asks[take], leaves[give]])
@@ -58,5 +61,9 @@ def _poor(
     chains, ends, moved, element = chains[order], ends[order], moved[order], element[order]
     total = np.cumsum(moved)
     first = np.append(True, (chains[1:] != chains[:-1]) | (ends[1:] != ends[:-1]))[: len(chains)]
-    before = (total - moved)[np.maximum.accumulate(np.where(first, np.arange(len(first)), 0))]
-    return np.sort(element[(total - before < 0) & (element >= 0)])
+    starts = np.flatnonzero(first)
+    sizes = np.diff(np.append(starts, len(first)))
+    before = np.repeat((total - moved)[starts], sizes)
+    given = np.repeat(np.add.reduceat(np.maximum(moved, 0), starts), sizes) if len(starts) else total
+    takes = element >= 0
+    return np.sort(element[(total - before < 0) & takes]), element[(given == 0) & takes]
