@@ -14,9 +14,9 @@ from penstock.runtime.offsets import Offset
 if TYPE_CHECKING:
     from penstock.runtime.planner import Assignment
 
-FEW_ROWS: Final = 200_000
+FEW_ROWS: Final = 500_000
 """A batch that reads more is not small: from here on several cores are worth what it costs to reach them."""
-FEW_BYTES: Final = 32 * 1024 * 1024
+FEW_BYTES: Final = 64 * 1024 * 1024
 FEW_SPLITS: Final = 32
 """Parts of inputs that the driver reads one after the other. To open a file takes about as long as to read a short one,
 and Spark starts its tasks in the time of some dozens of them."""
