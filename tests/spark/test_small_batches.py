@@ -9,13 +9,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
 import pytest
 from tests.runtime.jobs import job_of
 
 import penstock as pk
-from penstock.runtime import small_batch
 from penstock.runtime.planner import Assignment, Planner
-from penstock.runtime.small_batch import FEW_SPLITS, few_splits
+from penstock.runtime.small_batch import FEW_ROWS, FEW_SPLITS, few_splits
 from penstock.spark import run
 from penstock.spark.carrier import JobTicket
 from penstock.spark.shares import Shares
@@ -25,7 +26,7 @@ SCHEMA = {"ts": "int64", "k": "string"}
 ROWS = [(at, "xyz"[at % 3]) for at in range(30)]
 
 
-def counts(rows: Sequence[tuple[int, str]] = ROWS, train: int | None = 10) -> pk.Network:
+def counts(rows: Sequence[tuple[int, str]] | pa.Table = ROWS, train: int | None = 10) -> pk.Network:
     net = pk.Network("small")
     source = net.source("in", pk.memory(rows, schema=SCHEMA, train=train), progress=pk.ordered())
     source.aggregate({"n": "count(*)"}, on="ts", size=5, by=["k"]).output("counts")
@@ -147,13 +148,10 @@ def test_the_driver_reads_small_batches_and_tasks_those_that_go_by_exchange(read
 
 @pytest.mark.spark
 @pytest.mark.usefixtures("spark_ready")
-def test_tasks_read_a_large_batch_also_if_it_is_told_to_go_the_express_way(
-    reads: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(small_batch, "FEW_ROWS", 2000)
-    rows = [(at // 1000, "x") for at in range(2001)]
+def test_tasks_read_a_large_batch_also_if_it_is_told_to_go_the_express_way(reads: list[str]) -> None:
+    rows = pa.table({"ts": np.arange(FEW_ROWS + 1) // 1000, "k": pa.repeat("x", FEW_ROWS + 1)})
     result = counts(rows, None).run(way="express")
-    assert sum(result["counts"]["n"].to_pylist()) == 2001
+    assert sum(result["counts"]["n"].to_pylist()) == FEW_ROWS + 1
     assert reads == ["tasks"]
 
 
