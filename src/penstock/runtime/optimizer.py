@@ -34,6 +34,8 @@ from penstock.storage.sealed import read_sealed, write_sealed
 
 LEAST_TUPLES: Final = 1_000
 """Batches with fewer are not worth a change: what they cost, the boxes do not decide."""
+LOOK_EVERY: Final = 4
+"""Batches between two looks for a better arrangement, each of which holds a batch up for some 20 ms."""
 SETTLED: Final = 2
 """So many batches of a version are measured before the next change."""
 WORSE: Final = 2.0
@@ -98,6 +100,8 @@ class Optimizer:
         self._off: dict[int, frozenset[str]] = {}
         """By version: the boxes whose selectivity is not their own."""
         self._looked: BoxStatistics | None = None
+        self._look_again = 0
+        """The batch before which no other arrangement is looked for."""
         self._refused: dict[Arrangement, int] = {}
         """Until which batch an arrangement is not tried again."""
         self._before: tuple[Arrangement, Arrangement] | None = None
@@ -144,9 +148,9 @@ class Optimizer:
 
     def _improve(self, job: Job, record: Record) -> None:
         statistics = self._known.statistics
-        if not statistics.differs(self._looked):
+        if record.batch < self._look_again or not statistics.differs(self._looked):
             return
-        self._looked = statistics
+        self._looked, self._look_again = statistics, record.batch + LOOK_EVERY
         network, now = declared_of(job.plan), job.plan.arrangement
         found = propose(network, now, statistics.known())
         if found is not None and self._refused.get(found.arrangement, -1) < record.batch:
