@@ -19,9 +19,9 @@ FAN: Final = 8
 """So many files become one, at least."""
 MERGED_BYTES: Final = 32 << 20
 """Files of this size stay as they are, and are as large as merged ones get, about: they are merged in memory."""
-GROUP_ROWS: Final = 1 << 15
+GROUP_ROWS: Final = 1 << 14
 """Rows of a row group: what a reader that looks for one key reads at least."""
-PIECE_ROWS: Final = 32 * GROUP_ROWS
+PIECE_ROWS: Final = 64 * GROUP_ROWS
 """Rows of a piece: who looks for one key reads a row group of each, and who reads all sorts so many at once."""
 _SMALLEST: Final = 64 << 10
 """Files up to this size count as of one size."""
