@@ -101,13 +101,10 @@ class Reader:
 
     def __init__(self) -> None:
         self.rows = 0
-        self.seconds = [EPOCH]
-        """The latest second that had come, after every batch with results."""
         self.moments: list[float] = []
 
     def read(self, tuples: pa.Table, batch: int) -> None:
         self.rows += tuples.num_rows
-        self.seconds.append(max(tuples["ts"].to_pylist()))
         self.moments.append(time.monotonic())
 
 
@@ -129,7 +126,7 @@ def cut_over(place: Path, seconds: float) -> dict[str, object]:
 
         both = run.attach(new_plan, to="merged", from_time=complete)
         asked = time.monotonic()
-        wait_until(lambda: reader.seconds[-1] >= complete)
+        wait_until(lambda: has_come_to(run, complete))
         joined = time.monotonic()
         alone = run.change(serving(place, new_plan, reader.read))
         changed = time.monotonic()
@@ -148,6 +145,12 @@ def cut_over(place: Path, seconds: float) -> dict[str, object]:
         "usual_pause_s": round(sorted(pause for pause, _ in pauses)[len(pauses) // 2], 2),
         "longest_pause_at_cutover_s": round(max(p for p, at in pauses if asked - 2 < at < changed + 2), 2),
     }
+
+
+def has_come_to(run: pk.Run, moment: dt.datetime) -> bool:
+    """Whether what is merged is complete up to a time. Before anything is known of it, its mark is no time."""
+    mark = run.progress()["merged"][""]["ts"]
+    return isinstance(mark, dt.datetime) and mark >= moment
 
 
 def wait_until(done: Callable[[], bool], seconds: float = 120.0) -> None:
