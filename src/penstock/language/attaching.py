@@ -158,14 +158,17 @@ def detach(network: Network, name: str, stable: int = BEGINNING) -> Network:
     return Network(network.name, rest, attached=tuple(each for each in network.attached if each is not known))
 
 
-def grafted(base: Network, before: Network | None, place: Callable[[Output], Folder]) -> Network:
-    """A network with all queries that were attached to an earlier version of it."""
+def grafted(
+    base: Network, before: Network | None, place: Callable[[Output], Folder], stable: Callable[[Attached], int]
+) -> Network:
+    """A network with all queries that were attached to an earlier version of it, and all copies that had joined.
+    `stable` tells how far the output is stable of the LMerge that a copy has joined."""
     if before is None:
         return base
     network = base
     for known in before.attached:
         if known.to:
-            network = rejoin(network, known, before)
+            network = rejoin(network, known, before, stable(known))
             continue
         network = _graft(network, known, [box for box in before.boxes if _belongs(box, known)], place)
     return network

@@ -97,11 +97,22 @@ def leave(network: Network, known: Attached, stable: int) -> Network:
     return Network(network.name, _rewired(boxes, {merge.name: rest}), attached=others)
 
 
-def rejoin(network: Network, known: Attached, before: Network) -> Network:
-    """A network in which a copy has joined as it had in an earlier version."""
+def rejoin(network: Network, known: Attached, before: Network, stable: int) -> Network:
+    """A network in which a copy has joined as it had in an earlier version; the network as it is, if it declares this
+    copy itself. `stable` is how far the output of the LMerge is stable."""
     fresh = [box for box in before.boxes if box.name in known.boxes and not isinstance(box, End)]
     earlier = merge_named(before, known.to)
     (port,) = (port for port in earlier.inputs if port.box.name in known.boxes)
+    since = tuple(each for each in earlier.joining if each[0] == port.name)
+    if port.name in merge_named(network, known.to).input_names:
+        if any(tick > stable for _, tick in since):
+            raise QueryError(
+                f"the copy '{known.name}' has not joined '{known.to}' yet, and the network declares it already",
+                network=network.name,
+                expected=f"an output of '{known.to}' that has come to {known.since}",
+                hint="wait until the output has come to the time from which on the copy is complete",
+            )
+        return network
     taken = {box.name for box in network.boxes}
     if taken & {*known.boxes}:
         raise QueryError(
@@ -110,7 +121,7 @@ def rejoin(network: Network, known: Attached, before: Network) -> Network:
             found=", ".join(sorted(taken & {*known.boxes})),
             hint=f"give it another name, or detach the copy first: run.detach('{known.name}')",
         )
-    return _joined(network, known, fresh, port, tuple(each for each in earlier.joining if each[0] == port.name))
+    return _joined(network, known, fresh, port, since)
 
 
 def merge_named(network: Network, name: str) -> LMerge:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from penstock.algebra.box import Output
-from penstock.algebra.network import Network
+from penstock.algebra.network import Attached, Network
 from penstock.algebra.ticks import BEGINNING
 from penstock.connectors.points.point_target import ConnectionPoint
 from penstock.errors import InternalError, QueryError
@@ -67,12 +67,9 @@ def joined_plan(job: Job, order: CopyOrder) -> Plan:
 
 def detached_plan(job: Job, name: str) -> Plan:
     """The plan of a network without a query that was attached, or a copy that has joined."""
-    network, board = declared(job.plan), Board(job.board)
+    network = declared(job.plan)
     known = next((each for each in network.attached if each.name == name), None)
-    stable = BEGINNING
-    if known is not None and known.to:
-        record = board.at(board.newest())
-        stable = record.marks[known.to].of(merge_named(network, known.to).on) if known.to in record.marks else BEGINNING
+    stable = stable_point(job, network, known) if known is not None and known.to else BEGINNING
     return compile_network(detach(network, name, stable), job.plan.architecture)
 
 
@@ -81,7 +78,17 @@ def with_attached(plan: Plan, before: Network | None, job: Job) -> Plan:
     network = declared(plan)
     if before is None or not before.attached or network.attached:
         return plan
-    return compile_network(grafted(network, before, lambda output: place_of(job, output)), plan.architecture)
+    whole = grafted(
+        network, before, lambda output: place_of(job, output), lambda known: stable_point(job, before, known)
+    )
+    return compile_network(whole, plan.architecture)
+
+
+def stable_point(job: Job, network: Network, known: Attached) -> int:
+    """How far the output is stable of the LMerge that a copy has joined."""
+    board = Board(job.board)
+    record = board.at(board.newest())
+    return record.marks[known.to].of(merge_named(network, known.to).on) if known.to in record.marks else BEGINNING
 
 
 def seen_with_attached(job: Job, versions: Versions, version: Version) -> Job:
