@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import pyarrow as pa
 
+from penstock.algebra.floors import NO_FLOORS, Floors
 from penstock.algebra.hidden import SEQ
 from penstock.algebra.joint_punctuation import JointUse
 from penstock.algebra.mark_ways import Along, Together
@@ -181,6 +182,16 @@ class Box(ABC):
         """Bounds within which a tuple of an input must be to be of use, if those behind its ports ask this; None if any
         tuple is."""
         return None
+
+    def useful_from(self, slot: int, behind: Sequence[Floors | None], reached: Sequence[Marks]) -> Floors | None:
+        """From which ticks on tuples of an input are of use, if those that leave by its ports are from these on, and
+        the ports have reached these marks. None stands for a port that nobody reads."""
+        return NO_FLOORS
+
+    @property
+    def gives_feedback(self) -> bool:
+        """Whether it has floors of its own, that rise with what leaves it."""
+        return False
 
     def guarded(self, times: Collection[str]) -> Box:
         """The box, if others take these attributes of what leaves for times: it may have to look at them."""

@@ -51,6 +51,14 @@ class Window:
     def start_of(self, window: int) -> int:
         return window * self.advance
 
+    def first_start(self, tick: int) -> int:
+        """The start of the first window that does not begin before a tick.
+
+        >>> Window(3, 2).first_start(3), Window(60, 60).first_start(60), Window(60, 60).first_start(-61)
+        (4, 60, -60)
+        """
+        return tick if tick in (BEGINNING, END) else min(END, -(-tick // self.advance) * self.advance)
+
     def last_closed(self, lwm: int) -> int:
         """The last window that a low-water mark closes: the largest w with `w * advance + size <= lwm`.
 

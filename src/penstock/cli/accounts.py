@@ -96,7 +96,7 @@ def statement(books: list[Account]) -> Iterator[Table | Text]:
 
 def _of_input(name: str, count: InputCount) -> Account:
     parts = [("taken", count.taken), ("late", count.late), ("refused", count.refused)]
-    parts += [("punctuation", count.punctuation)] if count.punctuation else []
+    parts += [(what, found) for what in ("skipped", "punctuation") if (found := getattr(count, what))]
     return Account(f"input {name}", ("read", count.read), tuple(parts))
 
 

@@ -19,6 +19,7 @@ def show_counts(console: Console, result: Result) -> None:
         _line(
             console,
             f"{name}: {count.read:,} read = {count.taken:,} taken + {count.late:,} late + {count.refused:,} refused"
+            + (f" + {count.skipped:,} skipped" if count.skipped else "")
             + (f" + {count.punctuation:,} punctuation" if count.punctuation else ""),
         )
         for text in (*([refused[name]] if name in refused else []), *(str(p) for p in promises if p.input == name)):

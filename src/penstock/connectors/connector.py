@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, runtime_checkable
 import pyarrow as pa
 
 from penstock.algebra.error_records import REJECT_SCHEMA
+from penstock.algebra.floors import Floors
 from penstock.storage.folder import Folder
 
 if TYPE_CHECKING:
@@ -200,6 +201,16 @@ class Connector(Protocol):
     def punctuated(self) -> bool:
         """Whether that punctuation says all of its progress, so that nobody need declare how it progresses."""
         return False
+
+    @property
+    def tells(self) -> bool:
+        """Whether those who write its data want to hear which of it is of no use."""
+        return False
+
+    def tell(self, floors: Floors, schema: pa.Schema, folder: Folder) -> bool:
+        """On the driver, after a batch: say to those who write its data below which ticks tuples of this schema are of
+        no use any more. `folder` is the input's own in the checkpoint. False if there is no place yet to say it."""
+        return True
 
     def in_order_of(self, on: str, *, descending: bool) -> Connector:
         """The input, told on what it makes progress: one that has no order of its own takes that one."""

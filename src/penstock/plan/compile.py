@@ -9,6 +9,7 @@ from penstock.errors import InternalError, PenstockError, QueryError
 from penstock.plan.arrange import arrange
 from penstock.plan.assign_stages import assign_stages
 from penstock.plan.check_elements import check_elements
+from penstock.plan.check_feedback import check_feedback
 from penstock.plan.guard_times import guard_times
 from penstock.plan.in_order import in_order
 from penstock.plan.keep_rejects import keep_rejects
@@ -28,6 +29,7 @@ RULES: tuple[Callable[[Plan], Plan], ...] = (
     keep_rejects,
     check_elements,
     mark_groups,
+    check_feedback,
     assign_stages,
     prune_columns,
     prune_rows,

@@ -1,7 +1,8 @@
 """The intake: where tuples enter. Its tasks read what the planner has assigned to them.
 
 ```
- read_assignment: decode ─> refuse NULLs ─> route late tuples ─> stateless boxes ─> low-level aggregates
+ read_assignment: decode ─> refuse NULLs ─> route late tuples ─> skip useless ones ─> stateless boxes
+                  ─> low-level aggregates
                   ─> trains by bucket, and a note with the extremes of every shard
 ```
 """
@@ -17,6 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.algebra.box import Port
+from penstock.algebra.floors import Floors
 from penstock.algebra.hidden import ARRIVED, SEQ
 from penstock.algebra.marks import Marks
 from penstock.algebra.source import Source
@@ -30,6 +32,7 @@ from penstock.progress.extremes import NOTHING, Extremes
 from penstock.progress.issued import Issued
 from penstock.progress.judge import judge, strongest, unfit_rejects, unstable_rejects
 from penstock.progress.shards import add_seen, stating
+from penstock.progress.usefulness import only_useful
 from penstock.runtime import traces
 from penstock.runtime.allotment import columns_to_read
 from penstock.runtime.control import Control
@@ -56,6 +59,7 @@ def read_assignment(job: Job, assignment: Assignment, batch: int) -> Iterator[Ro
     """On a worker: read the splits of a task into rows for Spark."""
     intake = Intake(job, batch, assignment.index, assignment.issued, assignment.control)
     intake.said = assignment.said
+    intake.floors = assignment.floors
     by_name = {s.name: s for s in job.plan.network.sources}
     for seen, shards_of in ((NOTHING, assignment.open), (Extremes(ended=True), assignment.ended)):
         for name, shards in shards_of.items():
@@ -108,6 +112,8 @@ class Intake:
         """What all shards had delivered before, where the stages are those of a new version of the network."""
         self.said: Said = ()
         """What this batch says in the place of silent inputs, for traces."""
+        self.floors: Mapping[str, Floors] = {}
+        """Tuples below these are left out."""
 
     def report(self, source: str, shard: str, seen: Extremes) -> None:
         add_seen(self._seen.setdefault(source, {}), {shard: seen})
@@ -170,11 +176,14 @@ class Intake:
         self._measure(source, shard, verdict.arrived)
         if (seen := verdict.extremes(source, self._control.now)) is not None:
             self.report(source.name, shard, seen)
-        taken = tuples if verdict.taken is None else tuples.filter(verdict.taken)
+        fit = tuples if verdict.taken is None else tuples.filter(verdict.taken)
+        # How far the input has come, all of its tuples have said.
+        taken = only_useful(source, fit, self.floors[source.name]) if source.name in self.floors else fit
         late, refused, told = map(_number, (verdict.late, verdict.unfit, verdict.punctuation))
         if source.refuses_late:
             late, refused = 0, refused + late
-        self._count(source, InputCount(tuples.num_rows, taken.num_rows, late, refused, told))
+        skipped = fit.num_rows - taken.num_rows
+        self._count(source, InputCount(tuples.num_rows, taken.num_rows, late, refused, told, skipped))
         self._superbox.push(Port(source), taken)
         if self._superbox.leaving_bytes() > LEAVING_BYTES:
             self._stage_leaving()

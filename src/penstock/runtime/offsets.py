@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, Final
 
+from penstock.algebra.floors import Floors
 from penstock.algebra.marks import Marks
 from penstock.algebra.network import Network
 from penstock.connectors.connector import Position
@@ -24,6 +25,8 @@ from penstock.storage.sealed import RESTORE
 
 FORMAT: Final = 2
 """How offsets are written. Another one is refused."""
+WITH_FLOORS: Final = 3
+"""How those are written that say what is left out: who does not know of it would read more."""
 
 Stated = Mapping[str, Mapping[str, Marks]]
 """What shards state, by input and shard."""
@@ -84,6 +87,8 @@ class Offset:
     """Where inputs begin that a new version of the network has brought."""
     known: Mapping[str, Mapping[str, Extremes]] = field(default_factory=dict)
     """What all shards have delivered up to here, for the stages of a new version of the network."""
+    floors: Mapping[str, Floors] = field(default_factory=dict)
+    """The ticks below which tuples of an input are left out, because they are of no use any more."""
 
     def to_json(self) -> dict[str, Any]:
         """A JSON document; what says nothing is left out.
@@ -115,13 +120,15 @@ class Offset:
             "known": {
                 name: {shard: seen.to_json() for shard, seen in shards.items()} for name, shards in self.known.items()
             },
+            "floors": {name: dict(floors) for name, floors in self.floors.items()},
         }
         began = {} if self.began is None else {"began": self.began}
-        return {"format": FORMAT, **told, **{name: value for name, value in others.items() if value}, **began}
+        written = WITH_FLOORS if self.floors else FORMAT
+        return {"format": written, **told, **{name: value for name, value in others.items() if value}, **began}
 
     @staticmethod
     def from_json(document: Mapping[str, Any]) -> Offset:
-        refuse_other("an offset", document, FORMAT)
+        refuse_other("an offset", document, WITH_FLOORS if document.get("floors") else FORMAT)
         told = {each.name: document[each.name] for each in fields(Offset) if each.name in document}
         with refusing_other_forms("an offset"):
             return Offset(

@@ -28,6 +28,7 @@ from penstock.runtime.board import Board, Record
 from penstock.runtime.budget import Budget
 from penstock.runtime.caretaker import Caretaker
 from penstock.runtime.carrying import carried
+from penstock.runtime.feedback import Telling
 from penstock.runtime.job import Job
 from penstock.runtime.jobs import jobs_of
 from penstock.runtime.limits import judge
@@ -54,6 +55,7 @@ class Outlet:
     def _use(self, job: Job) -> None:
         """Commit batches of a version of the network from now on."""
         self._job = job
+        self._telling = Telling(job)
         self._kept = {
             output.name: KeptResults(job.scratch(output.name), kept_bytes(job, output))
             for output in job.plan.network.outputs
@@ -119,6 +121,7 @@ class Outlet:
         self._forget()
         self._job.check_claim()  # what was written after it was lost does not count, and nobody shall think it does
         self._last = record
+        self._telling.tell(record, planned)
         self._look_after(batch, progress)
         if not record.ended:
             self._watch_disk(batch, receipts)

@@ -14,6 +14,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from penstock.algebra.floors import Floors
 from penstock.connectors.connector import Advance, Feed, Position, Split
 from penstock.connectors.journal import FileJournal
 from penstock.errors import WorldError
@@ -24,6 +25,7 @@ from penstock.runtime.allotment import Allotment
 from penstock.runtime.board import Board, Record
 from penstock.runtime.carrying import carried
 from penstock.runtime.control import Control
+from penstock.runtime.feedback import Hearing
 from penstock.runtime.history_pace import HistoryPace
 from penstock.runtime.job import Job
 from penstock.runtime.jobs import Jobs, jobs_of
@@ -61,6 +63,8 @@ class Assignment:
     known: Mapping[str, Mapping[str, Extremes]] = field(default_factory=dict)
     """What all shards have delivered before, where stages may not have heard of it."""
     version: int = 1
+    floors: Mapping[str, Floors] = field(default_factory=dict)
+    """The ticks below which tuples of an input are left out."""
 
 
 class Planner:
@@ -81,6 +85,7 @@ class Planner:
         self._shares = {s.name: s.connector.share for s in job.plan.network.sources if s.connector.catches_up}
         self._pace = HistoryPace(min(self._shares.values(), default=1.0))
         self._tables = TableKeeper(job)
+        self._hearing = Hearing(job)
         self._silence = Silence(job.plan.network)
         # Where the intake stamps tuples, no two batches read the clock alike: what follows is later.
         self._stamps = any(s.stamped for s in job.plan.network.sources)
@@ -167,6 +172,8 @@ class Planner:
             left,
             start.starts if changes else {},
             record.shards if changes else {},
+            # What a new merge needs is known once it has run.
+            {} if changes else self._hearing.floors(record),
         )
 
     def _advance(self, feeds: Mapping[str, Feed], positions: Mapping[str, Position]) -> dict[str, Advance]:
@@ -251,7 +258,8 @@ class Planner:
             for i, share in enumerate(shares)
         )
         told = replace(first, stated=end.stated, left=end.left, said=end.said, known=end.known)
-        return [replace(told, open=end.shards, ended=ended), *others]
+        parts = [replace(told, open=end.shards, ended=ended), *others]
+        return [replace(part, floors=end.floors) for part in parts] if end.floors else parts
 
     def close(self) -> None:
         for feed in self._feeds.values():

@@ -54,13 +54,15 @@ class BoxWork:
 
 @dataclass(frozen=True)
 class InputCount:
-    """Every tuple of an input, accounted for: `read` = `taken` + `late` + `refused` (+ punctuation records)."""
+    """Every tuple of an input, accounted for: `read` = `taken` + `late` + `refused` + `skipped` (+ `punctuation`)."""
 
     read: int = 0
     taken: int = 0
     late: int = 0
     refused: int = 0
     punctuation: int = 0
+    skipped: int = 0
+    """Left out, because they were of no use to anybody any more."""
 
     def __add__(self, more: InputCount) -> InputCount:
         return InputCount(
@@ -69,10 +71,12 @@ class InputCount:
             self.late + more.late,
             self.refused + more.refused,
             self.punctuation + more.punctuation,
+            self.skipped + more.skipped,
         )
 
     def to_json(self) -> dict[str, Any]:
-        return dict(vars(self))
+        """A JSON document; without feedback it is the one that earlier versions of Penstock know."""
+        return {name: count for name, count in vars(self).items() if name != "skipped" or count}
 
     @staticmethod
     def from_json(document: Mapping[str, Any]) -> InputCount:

@@ -108,6 +108,7 @@ class DataFrameTask:
                     # Spark records the time of a batch with its offsets: a replay reads the same.
                     arrived = table.column(ARRIVED)[0].as_py() if table.num_rows else 0
                     intake = Intake(job, batch, number, issued, Control(arrived, planned.tables, read=read))
+                    intake.floors = planned.floors
                     seq = intake.first_seq(source, partition)
                 intake.take_whole(source, ONLY_SHARD, table.drop_columns([ARRIVED]).cast(source.delivered), seq)
                 seq += table.num_rows

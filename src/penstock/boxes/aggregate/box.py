@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from penstock.algebra.box import PaceUse, Port, Stateful
 from penstock.algebra.expressions.aggregation import Aggregation
+from penstock.algebra.floors import NO_FLOORS, Floors
 from penstock.algebra.hidden import SEQ
 from penstock.algebra.joint_punctuation import JointUse, joint_use
 from penstock.algebra.marks import Marks, all_ended
@@ -82,6 +83,12 @@ class Aggregate(Stateful):
 
     def progress(self, port: int, inputs: Sequence[Marks]) -> Marks:
         return Marks({self.on: self.window.output_mark(inputs[0].of(self.on))}, ended=all_ended(inputs))
+
+    def useful_from(self, slot: int, behind: Sequence[Floors | None], reached: Sequence[Marks]) -> Floors | None:
+        # A tuple is of use to the windows that begin at or before it, and a result has the start of its window.
+        if behind[0] is None:
+            return None
+        return {self.on: self.window.first_start(behind[0][self.on])} if self.on in behind[0] else NO_FLOORS
 
     def required(self, port_columns: Sequence[frozenset[str]]) -> tuple[frozenset[str], ...]:
         # Functions take tuples in order of arrival, where the window attribute does not decide.

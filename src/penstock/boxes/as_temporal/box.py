@@ -12,6 +12,7 @@ import pyarrow as pa
 from penstock.algebra.box import Stateless
 from penstock.algebra.error_records import REJECT_SCHEMA
 from penstock.algebra.expressions.expression import Expression
+from penstock.algebra.floors import Floors, lowest, named_before
 from penstock.algebra.marks import Mark, Marks, only_end
 from penstock.algebra.temporal.elements import SYNC, VE, VS, element_schema
 from penstock.algebra.temporal.properties import NOTHING, Properties
@@ -82,6 +83,10 @@ class AsTemporal(Stateless):
     def made_of(self, slot: int, names: Collection[str]) -> frozenset[str]:
         made = {name: (name,) for name in self.payload} | {SYNC: (self.start,), VS: (self.start,), VE: self.used}
         return frozenset(column for name in names for column in made.get(name, ()))
+
+    def useful_from(self, slot: int, behind: Sequence[Floors | None], reached: Sequence[Marks]) -> Floors | None:
+        first, *others = behind
+        return lowest((named_before(first, {SYNC: self.start}), *others))
 
     @property
     def keeps_errors(self) -> bool:

@@ -12,6 +12,7 @@ import pyarrow as pa
 from penstock.algebra.box import Stateless
 from penstock.algebra.expressions.bounds import Bounds, both, either
 from penstock.algebra.expressions.expression import Expression
+from penstock.algebra.floors import Floors, lowest
 from penstock.algebra.mark_ways import Along
 from penstock.algebra.marks import Marks
 from penstock.algebra.temporal.properties import Properties
@@ -60,6 +61,9 @@ class Sieve(Stateless):
 
     def mark_way(self, on: str, by: Collection[str]) -> Along:
         return Along(on, {name: name for name in by})
+
+    def useful_from(self, slot: int, behind: Sequence[Floors | None], reached: Sequence[Marks]) -> Floors | None:
+        return lowest(behind)
 
     def bounds_asked(self) -> list[Bounds | None]:
         """What each predicate asks of single columns."""

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from penstock.algebra.box import Port, Stateful
 from penstock.algebra.error_records import REJECT_SCHEMA
+from penstock.algebra.floors import NO_FLOORS, Floors
 from penstock.algebra.hidden import SEQ
 from penstock.algebra.marks import Marks, only_end
 from penstock.algebra.order import ANY, ARRIVAL
@@ -45,6 +46,8 @@ class LMerge(Stateful):
     joining: tuple[tuple[str, int], ...] = ()
     """Inputs that came later, by name, and the tick from which on each has all events (lmerge.md V-B): until the output
     is stable up to there, it does not say how far the output may go."""
+    feedback: bool = False
+    """Whether it tells those before it what is of no use to it any more (lmerge.md V-D)."""
 
     kind: ClassVar[str] = "lmerge"
     page: ClassVar[str] = "boxes/lmerge.md"
@@ -68,6 +71,13 @@ class LMerge(Stateful):
                 box=self.name,
                 found=self.policy.describe(),
                 hint="leave case= out, or give R3 or R4",
+            )
+        if self.feedback and not self.forgets_begins:
+            raise QueryError(
+                f"case {self.case} of temporal streams has no feedback",
+                box=self.name,
+                expected="ordinary streams, or a case in which events are never revised: R0, R1 or R2",
+                hint="an element from before the stable point may still be revised: leave feedback= out",
             )
         _ = self.lag
 
@@ -158,6 +168,23 @@ class LMerge(Stateful):
         """What is known of the output that is stable up to a point."""
         return Marks({self.on: stable}, ended=stable == END)
 
+    def useful_from(self, slot: int, behind: Sequence[Floors | None], reached: Sequence[Marks]) -> Floors | None:
+        if not self.feedback or not self.forgets_begins:
+            return NO_FLOORS
+        # What it would have refused of that time is of no use to those who read its errors, either.
+        asked = (behind[0] or NO_FLOORS).get(self.on, BEGINNING)
+        return {self.on: max(asked, reached[0].of(self.on))}
+
+    @property
+    def gives_feedback(self) -> bool:
+        return self.feedback
+
+    @property
+    def forgets_begins(self) -> bool:
+        """Whether an element that begins before the stable point changes nothing, whatever follows it. What R3 and R4
+        have inserted may be revised later, and then they must know what each input has said of it."""
+        return not self.revises or self.case in IN_SEQUENCE
+
     def required(self, port_columns: Sequence[frozenset[str]]) -> tuple[frozenset[str], ...]:
         # Copies agree in all columns, whoever needs them.
         needed = frozenset({*self.inputs[0].schema.names, SEQ})
@@ -213,7 +240,8 @@ class LMerge(Stateful):
         else:
             why = f"as declared, checked while it runs; of all inputs: {known}"
         inputs = f"copies: {', '.join(self.input_names)}"
-        return (inputs, f"case {self.case} ({MEANINGS[self.case]}), {why}", self.policy.describe())
+        told = ("feedback: what is before the output's stable point is left out upstream",) if self.feedback else ()
+        return (inputs, f"case {self.case} ({MEANINGS[self.case]}), {why}", self.policy.describe(), *told)
 
     def describe(self) -> str:
         return f"{self.case} on {self.on}"

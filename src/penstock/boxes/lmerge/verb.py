@@ -21,6 +21,7 @@ def lmerge(
     on: str | None = None,
     case: str | None = None,
     policy: MergePolicy | str | None = None,
+    feedback: bool = False,
     name: str | None = None,
 ) -> Stream:
     """Copies of one stream as one stream, complete and without duplicates, as far as the furthest of them.
@@ -29,7 +30,8 @@ def lmerge(
     or all ordinary: then an event is a tuple, begins at the attribute `on` that all make progress on, and never ends.
     `case` is "R0" to "R4" or "R3-"; without it the simplest is taken that what is known of the inputs allows. A case
     that is given is a promise: elements that break it leave by `errors()`. `policy` is `pk.merge_policy(...)`, or just
-    when to insert, such as "eager".
+    when to insert, such as "eager". With `feedback` the inputs of the network leave out what is of no use to it any
+    more, before any box sees it.
     """
     if not streams:
         raise QueryError("a logical merge needs one stream at least", hint="others may join it later")
@@ -56,4 +58,4 @@ def lmerge(
         told = policy or DEFAULT
         chosen = case or simplest(known_of(ports, attribute), at_once=told.at_once)
         names = tuple(port.name for port in ports)
-        return builder._add(LMerge(label, ports, attribute, chosen, case is not None, told, names))
+        return builder._add(LMerge(label, ports, attribute, chosen, case is not None, told, names, feedback=feedback))

@@ -14,6 +14,7 @@ from penstock.algebra.error_records import REJECT_SCHEMA
 from penstock.algebra.expressions.bounds import Bounds, either, renamed
 from penstock.algebra.expressions.expression import Expression
 from penstock.algebra.expressions.progression import Progression
+from penstock.algebra.floors import Floors, lowest, named_before
 from penstock.algebra.mark_ways import Along
 from penstock.algebra.marks import FALLING, RISING, SIDES, Mark, Marks, only_end
 from penstock.algebra.order import ANY, ARRIVAL
@@ -140,10 +141,18 @@ class Map(Stateless):
             return ARRIVAL
         return next((attribute for name, attribute, _ in self.carried if name == order), ANY)
 
+    @cached_property
+    def untouched(self) -> dict[str, str]:
+        """The attributes of the input that leave as they came, by what they are called then."""
+        return {name: e.column for name, e in self.outputs if e.column is not None}
+
     def bounds_before(self, slot: int, behind: Sequence[Bounds | None]) -> Bounds | None:
-        untouched = {name: e.column for name, e in self.outputs if e.column is not None}
         first, *others = behind
-        return either((renamed(first, untouched), *others))
+        return either((renamed(first, self.untouched), *others))
+
+    def useful_from(self, slot: int, behind: Sequence[Floors | None], reached: Sequence[Marks]) -> Floors | None:
+        first, *others = behind
+        return lowest((named_before(first, self.untouched), *others))
 
     def mark_way(self, on: str, by: Collection[str]) -> Along | None:
         known = dict(self.outputs)

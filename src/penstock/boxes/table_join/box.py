@@ -15,6 +15,7 @@ import pyarrow as pa
 from penstock.algebra.box import Stateless
 from penstock.algebra.expressions.bounds import Bounds, both, bounds_of_values, renamed
 from penstock.algebra.expressions.pairing import Pairing
+from penstock.algebra.floors import Floors, named_before
 from penstock.algebra.mark_ways import Along
 from penstock.algebra.marks import Marks
 from penstock.algebra.order import ANY
@@ -92,6 +93,9 @@ class TableJoin(Stateless):
             for left, right in self.pairing.equalities:
                 asked = both(asked, bounds_of_values(left, rows.column(right)))
         return asked
+
+    def useful_from(self, slot: int, behind: Sequence[Floors | None], reached: Sequence[Marks]) -> Floors | None:
+        return named_before(behind[0], {self.name_of(name): name for name in self.inputs[0].schema.names})
 
     def mark_way(self, on: str, by: Collection[str]) -> Along | None:
         names = {column: self.name_of(column) for column in self.inputs[0].schema.names}

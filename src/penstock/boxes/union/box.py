@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 import pyarrow as pa
 
 from penstock.algebra.box import Stateless
+from penstock.algebra.floors import Floors
 from penstock.algebra.mark_ways import Branching, Together
 from penstock.algebra.marks import Marks, least
 from penstock.algebra.temporal.properties import Properties
@@ -57,6 +58,9 @@ class Union(Stateless):
         return order
 
     def bounds_before(self, slot: int, behind: Sequence[Bounds | None]) -> Bounds | None:
+        return behind[0]
+
+    def useful_from(self, slot: int, behind: Sequence[Floors | None], reached: Sequence[Marks]) -> Floors | None:
         return behind[0]
 
     def mark_way(self, on: str, by: Collection[str]) -> Together:

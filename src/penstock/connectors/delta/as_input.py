@@ -20,12 +20,14 @@ from urllib.parse import unquote
 import pyarrow as pa
 
 from penstock.algebra.expressions.bounds import columns_in, rows_within
+from penstock.algebra.floors import Floors
 from penstock.algebra.schema import parse_schema, plain_schema
 from penstock.algebra.ticks import Duration, can_progress
 from penstock.connectors.connector import Chunk, Connector, Journal, NeededRows, Split
 from penstock.connectors.delta.input_feed import DeltaFeed
 from penstock.connectors.delta.input_position import DeltaSplit, Issued
 from penstock.connectors.delta.needed_groups import NeededGroups, needed_groups
+from penstock.connectors.delta.reader_needs import tell
 from penstock.connectors.delta.table_log import AddedFile, TableLog, no_table
 from penstock.connectors.delta.where_to_start import Since, standing_before
 from penstock.connectors.files.formats.format import BrokenFileError, Part
@@ -52,6 +54,8 @@ class DeltaInput(Connector):
     changes: Changes = "error"
     punctuation: bool | Duration = True
     """False leaves punctuation in the commits alone."""
+    feedback: bool = field(default=False, kw_only=True)
+    """Whether whoever writes the table is told which rows are of no use any more."""
     needed: NeededRows | None = field(default=None, kw_only=True)
     """The rows that are of use; None if all are."""
 
@@ -72,6 +76,13 @@ class DeltaInput(Connector):
         return tuple(name for name in names if name in columns.names and can_progress(columns.field(name).type))
 
     @property
+    def tells(self) -> bool:
+        return self.feedback
+
+    def tell(self, floors: Floors, schema: pa.Schema, folder: Folder) -> bool:
+        return tell(self.folder, floors, schema, folder)
+
+    @property
     def punctuated(self) -> bool:
         return bool(self.states)
 
@@ -88,9 +99,13 @@ class DeltaInput(Connector):
         return replace(self, needed=rows)
 
     def details(self) -> Sequence[str]:
+        tells = ("feedback: its writers are told which rows are of no use any more",) if self.feedback else ()
         if self.needed is None:
-            return ()
-        return (f"leaves out rows that are not {self.needed.bounds}: {self._share()}",)
+            return tells
+        return (
+            *tells,
+            f"leaves out rows that are not {self.needed.bounds}: {self._share()}",
+        )
 
     def _share(self) -> str:
         """How much of what the table holds now is read, by what its files say."""

@@ -13,7 +13,7 @@ from __future__ import annotations
 import functools
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 import deltalake
@@ -21,9 +21,11 @@ import pyarrow as pa
 from deltalake.exceptions import CommitFailedError, DeltaError
 from deltalake.transaction import AddAction
 
+from penstock.algebra.floors import Floors
 from penstock.algebra.ticks import Duration
 from penstock.connectors.delta.commit_marks import KEY, CommitMarks, passes
 from penstock.connectors.delta.data_files import write_data_file
+from penstock.connectors.delta.reader_needs import heard
 from penstock.connectors.delta.types import as_stored, delta_schema
 from penstock.connectors.delta.upkeep import COMPACT_EVERY, merge_small_files, partition_text, sync_log
 from penstock.connectors.targets.target import (
@@ -70,6 +72,15 @@ class DeltaTarget(Target):
     compact: int = COMPACT_EVERY
     punctuation: bool | Duration = True
     """Whether commits say how far the stream has come; or a step: without tuples, a mark must pass a multiple of it."""
+    feedback: bool = field(default=False, kw_only=True)
+    """Whether tuples are left out that are of no use to the table's readers any more."""
+
+    @property
+    def heeds(self) -> bool:
+        return self.feedback
+
+    def heard(self, schema: pa.Schema) -> Floors:
+        return heard(self.folder, schema)
 
     def check(self, name: str, schema: pa.Schema, scratch: Folder) -> None:
         try:

@@ -67,6 +67,7 @@ def delta(
     follow: bool = False,
     changes: Changes = "error",
     punctuation: bool | Duration = True,
+    feedback: bool = False,
 ) -> Delta:
     """A Delta table, as the target of an output or as an input.
 
@@ -78,6 +79,9 @@ def delta(
     with the version that is the newest when the run starts. `changes` is about versions that delete or rewrite rows: an
     "error", or they are "skip"ped, or the files that they add are "append"ed. `punctuation=False` leaves
     punctuation in the commits alone.
+
+    With `feedback`, as an input that an `lmerge` with feedback reads: its writers are told which rows are of no use any
+    more. As a target: tuples that are of no use to its readers are left out before any box sees them.
     """
     check_mode(mode)
     if compact < 0:
@@ -96,6 +100,7 @@ def delta(
         follow=follow,
         changes=changes,
         punctuation=punctuation,
+        feedback=feedback,
     )
 
 

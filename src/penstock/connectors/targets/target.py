@@ -24,6 +24,7 @@ from typing import Any, Final, Literal, Protocol
 
 import pyarrow as pa
 
+from penstock.algebra.floors import NO_FLOORS, Floors
 from penstock.algebra.ticks import BEGINNING, END
 from penstock.errors import InternalError, QueryError, WorldError
 from penstock.storage.folder import Folder
@@ -127,6 +128,15 @@ class Target(Protocol):
     def revises(self) -> bool:
         """Whether it shows the events of a temporal stream as they are, instead of its elements."""
         return False
+
+    @property
+    def heeds(self) -> bool:
+        """Whether readers of the place are asked what is of no use to them."""
+        return False
+
+    def heard(self, schema: pa.Schema) -> Floors:
+        """On the driver, before a batch: below which ticks tuples of this schema are of no use to any reader."""
+        return NO_FLOORS
 
     def placed(self, inside: Folder) -> Target:
         """The target, for a run that has a folder for it in its checkpoint; itself, unless it lies there."""

@@ -20,7 +20,7 @@ def current(target: Target) -> Target:
         plain = Delta(target.folder)
         given = [
             f"{name}={getattr(target, name)!r}"
-            for name in ("partition_by", "since", "follow", "changes")
+            for name in ("partition_by", "since", "follow", "changes", "feedback")
             if getattr(target, name) != getattr(plain, name)
         ]
         if given:

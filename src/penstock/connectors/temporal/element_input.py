@@ -116,6 +116,12 @@ def temporal(
             found=connector.describe(),
             hint="write it to a Delta table, and read that: pk.temporal(pk.delta(path))",
         )
+    if connector.tells:
+        raise QueryError(
+            "elements may be revised, so none of them is of no use",
+            found="feedback=True",
+            hint="leave feedback= out, or merge ordinary streams",
+        )
     if form not in FORMS:
         raise QueryError(f"form={form!r} is unknown", expected=f"one of {', '.join(FORMS)}")
     if form == "open-close":
