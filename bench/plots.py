@@ -16,7 +16,7 @@ from penstock.errors import QueryError, WorldError
 from penstock_bench.contract import Benchmark
 from penstock_bench.plots_bars import floor, point_query, smoothing, throughput, turns
 from penstock_bench.plots_lines import arranged, band_join, disk_over_time, enabling, held, over_time
-from penstock_bench.plots_lmerge import merging
+from penstock_bench.plots_lmerge import fast_forward, merging
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -69,6 +69,7 @@ PLOTS: Final[Mapping[str, Plot]] = {
     "retention": Plot(disk_over_time, "retention"),
     "optimizer": Plot(arranged, "optimizer"),
     "lmerge": Plot(merging, "lmerge"),
+    "feedback": Plot(fast_forward, "feedback"),
 }
 """By the name of the benchmark."""
 

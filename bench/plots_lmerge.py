@@ -31,6 +31,9 @@ TITLES: Final = {
     "output": "disorder (Fig. 4)",
 }
 
+PLANS: Final = {"udf0": "#999999", "udf1": "#e69f00", "lmerge": "#d55e00", "feedback": "#0072b2"}
+"""The colours of plans alone, and of both of them merged."""
+
 
 def merging(figure: Figure, bench: Benchmark, found: Mapping[str, Any]) -> None:
     """Fig. 2 to 7 of lmerge.md: elements a second above, what is held below; of Fig. 4 the adjusts in and out."""
@@ -55,3 +58,14 @@ def merging(figure: Figure, bench: Benchmark, found: Mapping[str, Any]) -> None:
         for axes in (above, below):
             axes.yaxis.set_major_formatter(PLAIN)
             axes.legend()
+
+
+def fast_forward(figure: Figure, bench: Benchmark, found: Mapping[str, Any]) -> None:
+    """Fig. 10 of lmerge.md: the results that there are after so many seconds, of each plan alone and of both merged."""
+    figure.set_size_inches(8, 4)
+    axes = figure.subplots()
+    for case, own in found["feedback"].items():
+        axes.plot(*zip(*own["series"], strict=True), color=PLANS[case], label=f"{case}: {own['seconds']:,.0f} s")
+    axes.set(title="results, by the time since the first batch", xlabel="seconds", ylim=(0, None))
+    axes.yaxis.set_major_formatter(PLAIN)
+    axes.legend()

@@ -58,6 +58,8 @@ def detail(name: str, at: int) -> Mapping[str, Any]:
     if name == "lmerge":
         point = {"rate": 1e6 * (at + 1), "state_bytes": KB * KB, "adjusts_in": 7, "adjusts": 3}
         return {"rows": 100, "points": {"2": point, "10": point}}
+    if name == "feedback":
+        return {"results": 7, "batches": 3, "series": [[0.0, 0], [1.0 + at, 7]]}
     if name == "optimizer":
         batch = {"rows": 1_000, "cpu": 0.5, "version": 1}
         return {"batches": [batch | {"seconds": 1.0 + at + number} for number in range(32)]}
@@ -98,6 +100,7 @@ def drawn(name: str, found: Mapping[str, Any] | None = None) -> Figure:
         ("attach", ["share-0.3: 2.0 M rows/s", "history is read", "latency in ms", "seconds"]),
         ("retention", ["local: MB on disk", "spark: files on disk", "batches", "board"]),
         ("optimizer", ["M rows/s", "us/row in the boxes", "as-written", "by-hand", "the data changes"]),
+        ("feedback", ["udf0: 1 s", "feedback: 4 s", "results, by the time since the first batch"]),
         ("bandjoin", ["(a) MB held", "(b) latency in ms", "(c) seconds of work", "band in s"]),
     ],
 )
