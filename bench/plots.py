@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from penstock.errors import QueryError, WorldError
 from penstock_bench.contract import Benchmark
 from penstock_bench.plots_bars import floor, point_query, smoothing, throughput, turns
+from penstock_bench.plots_failover import steadiness
 from penstock_bench.plots_lines import arranged, band_join, disk_over_time, enabling, held, over_time
 from penstock_bench.plots_lmerge import merging
 
@@ -69,6 +70,7 @@ PLOTS: Final[Mapping[str, Plot]] = {
     "retention": Plot(disk_over_time, "retention"),
     "optimizer": Plot(arranged, "optimizer"),
     "lmerge": Plot(merging, "lmerge"),
+    "failover": Plot(steadiness, "failover"),
 }
 """By the name of the benchmark."""
 

@@ -58,6 +58,10 @@ def detail(name: str, at: int) -> Mapping[str, Any]:
     if name == "lmerge":
         point = {"rate": 1e6 * (at + 1), "state_bytes": KB * KB, "adjusts_in": 7, "adjusts": 3}
         return {"rows": 100, "points": {"2": point, "10": point}}
+    if name == "failover":
+        steady = {"variation": 0.25, "gap_s": 0.0, "behind_s": 0.5, "least": 1.0, "most": 9.0}
+        names = ("copy1", "copy2", "output")
+        return {"batches": 5, "rates": {n: [1.0, 9.0] for n in names}, "figures": dict.fromkeys(names, steady)}
     if name == "optimizer":
         batch = {"rows": 1_000, "cpu": 0.5, "version": 1}
         return {"batches": [batch | {"seconds": 1.0 + at + number} for number in range(32)]}
@@ -98,6 +102,7 @@ def drawn(name: str, found: Mapping[str, Any] | None = None) -> Figure:
         ("attach", ["share-0.3: 2.0 M rows/s", "history is read", "latency in ms", "seconds"]),
         ("retention", ["local: MB on disk", "spark: files on disk", "batches", "board"]),
         ("optimizer", ["M rows/s", "us/row in the boxes", "as-written", "by-hand", "the data changes"]),
+        ("failover", ["bursts: the copies", "congestion: their merge", "output: variation 0.25", "elements a second"]),
         ("bandjoin", ["(a) MB held", "(b) latency in ms", "(c) seconds of work", "band in s"]),
     ],
 )
