@@ -11,6 +11,7 @@ from penstock_bench.bandjoin import BANDJOIN
 from penstock_bench.calls import CALLS
 from penstock_bench.contract import OURS, Benchmark, Peer
 from penstock_bench.ets import ETS
+from penstock_bench.failover import FAILOVER
 from penstock_bench.feedback import FEEDBACK
 from penstock_bench.floor import FLOOR
 from penstock_bench.heartbeats import HEARTBEATS
@@ -45,6 +46,7 @@ BENCHMARKS: Final[tuple[Benchmark, ...]] = (
     OPTIMIZER,
     LMERGE,
     FEEDBACK,
+    FAILOVER,
 )
 
 

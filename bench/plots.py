@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from penstock.errors import QueryError, WorldError
 from penstock_bench.contract import Benchmark
 from penstock_bench.plots_bars import floor, point_query, smoothing, throughput, turns
+from penstock_bench.plots_failover import steadiness
 from penstock_bench.plots_lines import arranged, band_join, disk_over_time, enabling, held, over_time
 from penstock_bench.plots_lmerge import fast_forward, merging
 
@@ -70,6 +71,7 @@ PLOTS: Final[Mapping[str, Plot]] = {
     "optimizer": Plot(arranged, "optimizer"),
     "lmerge": Plot(merging, "lmerge"),
     "feedback": Plot(fast_forward, "feedback"),
+    "failover": Plot(steadiness, "failover"),
 }
 """By the name of the benchmark."""
 

@@ -124,8 +124,8 @@ def cut_over(place: Path, seconds: float) -> dict[str, object]:
         def new_plan(net: Any) -> pk.Stream:
             return in_two_steps(net, place, since)
 
-        both = run.attach(new_plan, to="merged", from_time=complete)
         asked = time.monotonic()
+        both = run.attach(new_plan, to="merged", from_time=complete)
         wait_until(lambda: has_come_to(run, complete))
         joined = time.monotonic()
         alone = run.change(serving(place, new_plan, reader.read))

@@ -60,6 +60,10 @@ def detail(name: str, at: int) -> Mapping[str, Any]:
         return {"rows": 100, "points": {"2": point, "10": point}}
     if name == "feedback":
         return {"results": 7, "batches": 3, "series": [[0.0, 0], [1.0 + at, 7]]}
+    if name == "failover":
+        steady = {"variation": 0.25, "gap_s": 0.0, "behind_s": 0.5, "least": 1.0, "most": 9.0}
+        names = ("copy1", "copy2", "output")
+        return {"batches": 5, "rates": {n: [1.0, 9.0] for n in names}, "figures": dict.fromkeys(names, steady)}
     if name == "optimizer":
         batch = {"rows": 1_000, "cpu": 0.5, "version": 1}
         return {"batches": [batch | {"seconds": 1.0 + at + number} for number in range(32)]}
@@ -101,6 +105,7 @@ def drawn(name: str, found: Mapping[str, Any] | None = None) -> Figure:
         ("retention", ["local: MB on disk", "spark: files on disk", "batches", "board"]),
         ("optimizer", ["M rows/s", "us/row in the boxes", "as-written", "by-hand", "the data changes"]),
         ("feedback", ["udf0: 1 s", "feedback: 4 s", "results, by the time since the first batch"]),
+        ("failover", ["bursts: the copies", "congestion: their merge", "output: variation 0.25", "elements a second"]),
         ("bandjoin", ["(a) MB held", "(b) latency in ms", "(c) seconds of work", "band in s"]),
     ],
 )
