@@ -17,10 +17,11 @@ CARDS: Final = (
         "one stream; errors() are the elements that broke a promise",
         "pk.lmerge(packets, replies)",
         {
-            "streams": "two copies or more, all temporal or all ordinary",
+            "streams": "the copies, all temporal or all ordinary; others may join later",
             "on": "the attribute at which events of ordinary streams begin; the only one they all make progress on",
             "case": "'R0' to 'R4' or 'R3-'; without it the simplest that the inputs allow",
             "policy": "pk.merge_policy(...): when to insert, when to adjust, how far behind to be; or just the first",
+            "feedback": "whether inputs leave out what is of no use to the merge any more",
             "name": NAME,
         },
         function=lmerge,
