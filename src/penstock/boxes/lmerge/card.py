@@ -21,6 +21,7 @@ CARDS: Final = (
             "on": "the attribute at which events of ordinary streams begin; the only one they all make progress on",
             "case": "'R0' to 'R4' or 'R3-'; without it the simplest that the inputs allow",
             "policy": "pk.merge_policy(...): when to insert, when to adjust, how far behind to be stable",
+            "feedback": "whether inputs leave out what is of no use to the merge any more",
             "name": NAME,
         },
         function=lmerge,
