@@ -66,6 +66,33 @@ def test_without_feedback_all_are_taken_and_the_same_leaves(tmp_path: Path) -> N
     assert plain.elements("all") == skipping.elements("all")
 
 
+def test_a_run_goes_on_from_its_checkpoint_when_feedback_is_turned_on(tmp_path: Path) -> None:
+    first = job_of(two_copies(feedback=False), tmp_path)
+    executor = LocalExecutor(first)
+    executor.step()
+    executor.close()
+    result = finished(two_copies(), tmp_path)
+    assert [tuple(row.values()) for row in result["all"].to_pylist()] == ROWS
+    assert result.record().version == 1
+    assert result.record().inputs["slow"] == InputCount(read=12, taken=1, skipped=11)
+
+
+def test_the_first_batch_of_a_new_version_skips_nothing(tmp_path: Path) -> None:
+    executor = LocalExecutor(job_of(two_copies(), tmp_path))
+    executor.step()
+    executor.step()
+    executor.close()
+    changed = two_copies()
+    changed.source("more", pk.memory(ROWS, schema=SCHEMA), progress=pk.ordered()).output("more")
+    job = job_of(changed, tmp_path)
+    executor = LocalExecutor(job)
+    records = [executor.step() for _ in range(2)]
+    executor.close()
+    floors = [intake_offset(record.offset).floors for record in records if record is not None]
+    assert [record.version for record in records if record is not None] == [2, 2]
+    assert [sorted(each) for each in floors] == [[], ["quick", "slow"]]
+
+
 def test_the_floors_of_a_batch_are_in_its_offset(tmp_path: Path) -> None:
     job = job_of(two_copies(), tmp_path)
     executor = LocalExecutor(job)
