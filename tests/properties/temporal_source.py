@@ -12,6 +12,7 @@ from penstock.algebra.box import Port
 from penstock.algebra.schema import parse_schema
 from penstock.algebra.source import Source
 from penstock.algebra.temporal.elements import element_schema
+from penstock.algebra.temporal.properties import NOTHING, Properties
 from penstock.language.stream import Stream
 
 
@@ -21,6 +22,9 @@ class ElementSource(Source):
 
     def temporal(self, port: int) -> bool:
         return port in (0, self.LATE)
+
+    def properties(self, port: int) -> Properties:
+        return NOTHING
 
 
 def temporal_source(

@@ -56,6 +56,9 @@ def test_a_network_in_another_process_skips_what_the_merge_has(tmp_path: Path) -
             wait_for(board, lambda record: "rows" in record.inputs and record.inputs["rows"].read == 10)
             run = net.start(checkpoint=str(tmp_path / "merging"), buckets=2)
             run.wait_for(lambda record: sum(count.read for count in record.inputs.values()) == 30, PATIENCE_SECONDS)
+            # What the merge has said is written behind its batch, and heard before one that is planned later.
+            wait_for(board, lambda _: any((tmp_path / "slow" / "_penstock_feedback").glob("*")))
+            time.sleep(1.0)
             write(tmp_path / "rows", "2.jsonl", ROWS[10:])
             record = wait_for(board, lambda record: record.inputs["rows"].read == 20)
             run.stop()

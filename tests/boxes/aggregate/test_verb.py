@@ -359,5 +359,5 @@ def test_early_results_are_a_temporal_stream() -> None:
     assert "early results leave in every batch" in net.explain()
     with pytest.raises(pk.QueryError, match="a bsort takes no temporal stream"):
         early.bsort(on="sync", slack=1)
-    with pytest.raises(pk.QueryError, match="an in-order system has no early results"):
+    with pytest.raises(pk.QueryError, match="an in-order system sorts its streams"):
         net.run("local", architecture="in-order")

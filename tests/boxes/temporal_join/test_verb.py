@@ -64,5 +64,5 @@ def test_what_is_derived() -> None:
     assert pairs._port.properties.words() == "nothing known"
     pairs.output("pairs")
     assert "keeps events until sync of both streams has passed their end" in net.explain()
-    with pytest.raises(pk.QueryError, match="an in-order system has no temporal streams"):
+    with pytest.raises(pk.QueryError, match="an in-order system sorts its streams"):
         net.run("local", architecture="in-order")

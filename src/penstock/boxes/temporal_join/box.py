@@ -16,7 +16,6 @@ from penstock.algebra.hidden import SEQ
 from penstock.algebra.marks import Marks, all_ended, only_end
 from penstock.algebra.temporal.elements import COLUMNS, SYNC, element_schema
 from penstock.algebra.temporal.properties import Properties
-from penstock.errors import QueryError
 
 if TYPE_CHECKING:
     from penstock.operators.protocol import Entry, Holder, Slots
@@ -99,13 +98,6 @@ class TemporalJoin(Stateful):
     def made_of(self, slot: int, names: Collection[str]) -> frozenset[str]:
         times = set() if set(COLUMNS).isdisjoint(names) else set(COLUMNS)
         return frozenset(times | {c for name, side, c in self.pairing.columns if side == slot and name in names})
-
-    def in_order(self) -> Stateful:
-        raise QueryError(
-            "an in-order system has no temporal streams: it keeps streams in order, and revisions go back in time",
-            box=self.name,
-            expected="architecture='out-of-order'",
-        )
 
     def details(self, needed: Collection[str]) -> Sequence[str]:
         return (f"keeps events until {SYNC} of both streams has passed their end",)

@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING, ClassVar
 
 import pyarrow as pa
 
-from penstock.algebra.box import PaceUse, Stateful
+from penstock.algebra.box import PaceUse
 from penstock.algebra.joint_punctuation import JointUse
 from penstock.algebra.marks import Marks, all_ended
 from penstock.algebra.temporal.elements import COLUMNS, SYNC, element_schema
 from penstock.algebra.temporal.properties import Properties
 from penstock.boxes.aggregate.box import Aggregate
-from penstock.errors import QueryError
 
 if TYPE_CHECKING:
     from penstock.operators.protocol import Holder, Slots
@@ -52,13 +51,6 @@ class SpeculativeAggregate(Aggregate):
     def made_of(self, slot: int, names: Collection[str]) -> frozenset[str]:
         times = {self.on} if not set(COLUMNS).isdisjoint(names) else set()
         return frozenset(times | {name for name in self.by if name in names})
-
-    def in_order(self) -> Stateful:
-        raise QueryError(
-            "an in-order system has no early results: it keeps streams in order, and revisions go back in time",
-            box=self.name,
-            expected="emit='final', or architecture='out-of-order'",
-        )
 
     def leaves_in_order(self, on: str) -> bool:
         return False
