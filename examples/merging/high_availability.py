@@ -110,12 +110,8 @@ def begin(place: Path, copy: str) -> subprocess.Popen[bytes]:
 
 
 def run_copy(place: Path, copy: str) -> None:
-    run = counting(place, copy).start(checkpoint=str(place / f"{copy}-checkpoint"), master="local[1]", buckets=1)
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit())
-    try:
-        run.wait()
-    finally:
-        run.stop()
+    """Count until the process is killed."""
+    counting(place, copy).start(checkpoint=str(place / f"{copy}-checkpoint"), master="local[1]", buckets=1).wait()
 
 
 def merge_under_kills(place: Path, kills: int, seed: int) -> dict[str, object]:
@@ -144,10 +140,10 @@ def merge_under_kills(place: Path, kills: int, seed: int) -> dict[str, object]:
         total = expected(place).num_rows
         wait_until(lambda: sum(rows for _, rows in seen) >= total)
     finally:
-        for process in copies.values():
-            process.send_signal(signal.SIGTERM)
         run.stop()
         for process in copies.values():
+            # They survive that: whoever starts them again finds them where they were.
+            os.killpg(process.pid, signal.SIGKILL)
             process.wait()
     times = [at for at, _ in seen if began <= at <= ended]
     pauses = [(later - earlier, earlier) for earlier, later in itertools.pairwise(times)]
