@@ -8,20 +8,19 @@ from typing import TYPE_CHECKING, ClassVar
 
 import pyarrow as pa
 
-from penstock.algebra.box import Stateful
 from penstock.algebra.marks import Marks
-from penstock.algebra.temporal.elements import COLUMNS, SYNC, VE, VS, payload_names
+from penstock.algebra.temporal.elements import COLUMNS, VE, VS, payload_names
+from penstock.boxes.by_payload import ByPayload
 
 if TYPE_CHECKING:
     from penstock.operators.protocol import Entry, Holder, Slots
 
 
 @dataclass(frozen=True)
-class AsFacts(Stateful):
+class AsFacts(ByPayload):
     """Every event leaves once, with its payload, start and end: when it is fully frozen (lmerge.md III-C)."""
 
     kind: ClassVar[str] = "as_facts"
-    page: ClassVar[str] = "temporal-streams.md"
     takes_temporal: ClassVar[bool] = True
 
     @property
@@ -38,16 +37,6 @@ class AsFacts(Stateful):
 
     def required(self, port_columns: Sequence[frozenset[str]]) -> tuple[frozenset[str], ...]:
         return (frozenset((*COLUMNS, *self.payload)),)
-
-    def keys(self, slot: int) -> tuple[str, ...]:
-        return self.payload
-
-    @property
-    def partition(self) -> tuple[str, ...]:
-        return self.payload
-
-    def time_of(self, slot: int) -> str:
-        return SYNC
 
     def entry(self, needed: Sequence[frozenset[str]]) -> Entry:
         from penstock.operators.forward import ForwardWhole

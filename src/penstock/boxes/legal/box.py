@@ -18,52 +18,37 @@ from typing import TYPE_CHECKING, ClassVar
 
 import pyarrow as pa
 
-from penstock.algebra.box import Stateful
 from penstock.algebra.error_records import REJECT_SCHEMA
 from penstock.algebra.hidden import SEQ
 from penstock.algebra.marks import Marks, only_end
-from penstock.algebra.temporal.elements import SYNC, VS, payload_names
-from penstock.algebra.temporal.properties import NOTHING, Properties
+from penstock.algebra.temporal.elements import payload_names
+from penstock.algebra.temporal.properties import Properties
+from penstock.boxes.by_payload import JudgesInput
 
 if TYPE_CHECKING:
     from penstock.operators.protocol import Entry, Holder, Slots
 
 
 @dataclass(frozen=True)
-class Legal(Stateful):
+class Legal(JudgesInput):
     """Passes elements that insert events, or adjust events that exist."""
 
-    source: str
-    """The input that it speaks for."""
     unique: bool = False
     """Whether no two events at a time may have the same start and payload."""
 
     kind: ClassVar[str] = "legal"
-    page: ClassVar[str] = "temporal-streams.md"
     takes_temporal: ClassVar[bool] = True
-    passes_at_once: ClassVar[bool] = True
-    ERRORS: ClassVar[int] = 1
-
-    @property
-    def ports(self) -> tuple[str, ...]:
-        return ("", "errors")
 
     @property
     def payload(self) -> tuple[str, ...]:
         return tuple(payload_names(self.inputs[0].schema.names))
 
-    @property
-    def time_type(self) -> pa.DataType:
-        return self.inputs[0].schema.field(VS).type
-
     def schema(self, port: int) -> pa.Schema:
         return REJECT_SCHEMA if port == self.ERRORS else self.inputs[0].schema
 
-    def temporal(self, port: int) -> bool:
-        return port == 0
-
-    def properties(self, port: int) -> Properties:
-        return self.inputs[0].properties if port == 0 else NOTHING
+    @property
+    def promised(self) -> Properties:
+        return self.inputs[0].properties
 
     def progress(self, port: int, inputs: Sequence[Marks]) -> Marks:
         return only_end(inputs) if port == self.ERRORS else inputs[0]
@@ -71,20 +56,6 @@ class Legal(Stateful):
     def required(self, port_columns: Sequence[frozenset[str]]) -> tuple[frozenset[str], ...]:
         # Events are told apart by all of their payload, and what is refused leaves whole.
         return (frozenset(self.inputs[0].schema.names) | {SEQ},)
-
-    def keys(self, slot: int) -> tuple[str, ...]:
-        return self.payload
-
-    @property
-    def partition(self) -> tuple[str, ...]:
-        return self.payload
-
-    def time_of(self, slot: int) -> str:
-        return SYNC
-
-    @property
-    def speaks_for(self) -> str:
-        return self.source
 
     def entry(self, needed: Sequence[frozenset[str]]) -> Entry:
         from penstock.operators.forward import ForwardOp

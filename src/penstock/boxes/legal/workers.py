@@ -8,16 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-import numpy as np
 import pyarrow as pa
 
-from penstock.algebra.error_records import reject_table
-from penstock.algebra.hidden import ARRIVED, SEQ, visible
+from penstock.algebra.hidden import ARRIVED, SEQ
 from penstock.algebra.marks import Marks
 from penstock.algebra.temporal.elements import SYNC, VE, VS
 from penstock.boxes.legal.box import Legal
 from penstock.operators.arrival_order import in_arrival_order
 from penstock.operators.protocol import Departures, Holder, Slots
+from penstock.operators.temporal.refused_rows import legal_rows, refused_records
 from penstock.operators.temporal.unfrozen_events import UnfrozenEvents
 
 
@@ -52,10 +51,5 @@ class LegalOp(Holder):
         if not refused:
             yield 0, passing
             return
-        legal = np.ones(elements.num_rows, np.bool_)
-        legal[list(refused)] = False
-        yield 0, passing.filter(pa.array(legal))
-        aside = elements.take(pa.array(list(refused), pa.int64()))
-        why = pa.array(list(refused.values()), pa.string())
-        told = reject_table(aside.select(visible(aside.column_names)), self._box.source, why)
-        yield Legal.ERRORS, told.append_column(ARRIVED, aside.column(ARRIVED))
+        yield 0, passing.filter(pa.array(legal_rows(elements.num_rows, refused)))
+        yield Legal.ERRORS, refused_records(elements, refused, self._box.source)

@@ -18,34 +18,25 @@ from typing import TYPE_CHECKING, ClassVar
 
 import pyarrow as pa
 
-from penstock.algebra.box import Stateful
 from penstock.algebra.error_records import REJECT_SCHEMA
 from penstock.algebra.hidden import SEQ
 from penstock.algebra.marks import Marks, only_end
 from penstock.algebra.temporal.elements import SYNC, element_schema
 from penstock.algebra.temporal.open_close import AT, OPEN_CLOSE_COLUMNS
 from penstock.algebra.temporal.properties import NOTHING, Properties
+from penstock.boxes.by_payload import JudgesInput
 
 if TYPE_CHECKING:
     from penstock.operators.protocol import Entry, Holder, Slots
 
 
 @dataclass(frozen=True)
-class OpenClose(Stateful):
+class OpenClose(JudgesInput):
     """Every open inserts an event, and every close adjusts one."""
 
-    source: str
-    """The input that it speaks for."""
     promised: Properties = NOTHING
 
     kind: ClassVar[str] = "open_close"
-    page: ClassVar[str] = "temporal-streams.md"
-    passes_at_once: ClassVar[bool] = True
-    ERRORS: ClassVar[int] = 1
-
-    @property
-    def ports(self) -> tuple[str, ...]:
-        return ("", "errors")
 
     @property
     def payload(self) -> tuple[str, ...]:
@@ -60,31 +51,11 @@ class OpenClose(Stateful):
             return REJECT_SCHEMA
         return element_schema((self.inputs[0].schema.field(name) for name in self.payload), self.time_type)
 
-    def temporal(self, port: int) -> bool:
-        return port == 0
-
-    def properties(self, port: int) -> Properties:
-        return self.promised if port == 0 else NOTHING
-
     def progress(self, port: int, inputs: Sequence[Marks]) -> Marks:
         return only_end(inputs) if port == self.ERRORS else Marks({SYNC: inputs[0].of(SYNC)}, ended=inputs[0].ended)
 
     def required(self, port_columns: Sequence[frozenset[str]]) -> tuple[frozenset[str], ...]:
         return (frozenset(self.inputs[0].schema.names) | {SEQ},)
-
-    def keys(self, slot: int) -> tuple[str, ...]:
-        return self.payload
-
-    @property
-    def partition(self) -> tuple[str, ...]:
-        return self.payload
-
-    def time_of(self, slot: int) -> str:
-        return SYNC
-
-    @property
-    def speaks_for(self) -> str:
-        return self.source
 
     def entry(self, needed: Sequence[frozenset[str]]) -> Entry:
         from penstock.operators.forward import ForwardWhole

@@ -13,8 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.algebra.error_records import reject_table
-from penstock.algebra.hidden import ARRIVED, SEQ, visible
+from penstock.algebra.hidden import ARRIVED, SEQ
 from penstock.algebra.marks import Marks
 from penstock.algebra.temporal.elements import ADJUST, INSERT, KIND, SYNC, VE, VOLD, VS
 from penstock.algebra.temporal.open_close import AT, OPEN
@@ -27,6 +26,7 @@ from penstock.operators.groups import Groups, group_slots, number, parted
 from penstock.operators.protocol import Departures, Holder, Slots
 from penstock.operators.state.lowest_ticks import LowestTicks
 from penstock.operators.temporal.reckoning import ends_of
+from penstock.operators.temporal.refused_rows import legal_rows, refused_records
 
 EVENTS: Final = "events"
 
@@ -70,8 +70,7 @@ class OpenCloseOp(Holder):
         yield from self._leaving(rows, opens, at, found)
 
     def _leaving(self, rows: pa.Table, opens: Numbers, at: Numbers, found: Matched) -> Departures:
-        legal = np.ones(rows.num_rows, np.bool_)
-        legal[list(found.refused)] = False
+        legal = legal_rows(rows.num_rows, found.refused)
         sync = np.where(opens, at, np.minimum(found.old, at))
         made = {
             SYNC: self._times(sync),
@@ -84,10 +83,7 @@ class OpenCloseOp(Holder):
         elements = pa.table([made[name] if name in made else rows.column(name) for name in names], names)
         yield 0, elements if legal.all() else elements.filter(pa.array(legal))
         if found.refused:
-            aside = rows.take(pa.array(list(found.refused), pa.int64()))
-            why = pa.array(list(found.refused.values()), pa.string())
-            told = reject_table(aside.select(visible(aside.column_names)), self._box.source, why)
-            yield OpenClose.ERRORS, told.append_column(ARRIVED, aside.column(ARRIVED))
+            yield OpenClose.ERRORS, refused_records(rows, found.refused, self._box.source)
 
     def _events(self, groups: Groups, lives: Lives) -> pa.Table:
         order = np.lexsort((lives.starts, lives.groups))
