@@ -49,10 +49,13 @@ class HandedOver(Target):
         if batch > markers.last():
             parts = [read_staged(scratch, file.name, file.bytes, file.crc) for file in files]
             tuples = pa.concat_tables([enrolled_schema(scratch).empty_table(), *parts])
-            self.deliver(writer(scratch).output, batch, tuples)
+            self._hand_over(batch, tuples, scratch, progress)
             markers.put(batch)
         for file in files:
             scratch.delete(file.name)
+
+    def _hand_over(self, batch: int, tuples: pa.Table, scratch: Folder, progress: OutputProgress) -> None:
+        self.deliver(writer(scratch).output, batch, tuples)
 
     def last_committed(self, scratch: Folder) -> int:
         return Markers(scratch).last()

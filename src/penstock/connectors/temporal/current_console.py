@@ -6,7 +6,6 @@ output is no terminal, nothing can be drawn anew: elements are printed as they c
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -17,15 +16,7 @@ import pyarrow.compute as pc
 from penstock.algebra.temporal.elements import SYNC, VE, VS
 from penstock.algebra.ticks import BEGINNING, END, to_ticks
 from penstock.connectors.targets.console import Console, grid
-from penstock.connectors.targets.target import (
-    SILENT,
-    Markers,
-    OutputProgress,
-    Receipt,
-    enrolled_schema,
-    read_staged,
-    writer,
-)
+from penstock.connectors.targets.target import Markers, OutputProgress, read_staged, writer
 from penstock.connectors.temporal.event_netting import change_of, event_schema, taken_away
 from penstock.errors import WorldError
 from penstock.storage.folder import Folder
@@ -43,24 +34,13 @@ class CurrentConsole(Console):
     def revises(self) -> bool:
         return True
 
-    def commit(
-        self, batch: int, receipts: Sequence[Receipt], scratch: Folder, progress: OutputProgress = SILENT
-    ) -> None:
-        if not receipts:
-            return
-        files = [file for receipt in sorted(receipts, key=lambda r: r.part) for file in receipt.files]
-        markers = Markers(scratch)
-        last = markers.last()
-        if batch > last:
-            parts = [read_staged(scratch, file.name, file.bytes, file.crc) for file in files]
-            elements = pa.concat_tables([enrolled_schema(scratch).empty_table(), *parts])
-            events = _after(_load(scratch, last), elements)
-            self._draw(writer(scratch).output, batch, elements, events)
-            _save(scratch, batch, self._needed(events, progress.after.get(SYNC, BEGINNING)))
-            markers.put(batch)
-            scratch.forget([name for name in scratch.names() if _is_older(name, batch)])
-        for file in files:
-            scratch.delete(file.name)
+    def _hand_over(self, batch: int, tuples: pa.Table, scratch: Folder, progress: OutputProgress) -> None:
+        last = Markers(scratch).last()
+        # What the last batch has left is needed until this one is marked.
+        scratch.forget([name for name in scratch.names() if _is_older(name, last)])
+        events = _after(_load(scratch, last), tuples)
+        self._draw(writer(scratch).output, batch, tuples, events)
+        _save(scratch, batch, self._needed(events, progress.after.get(SYNC, BEGINNING)))
 
     def describe(self) -> str:
         return "the current state on the console"
