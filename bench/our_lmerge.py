@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Final
 
@@ -21,6 +21,7 @@ from penstock.algebra.ticks import BEGINNING, END
 from penstock.boxes.lmerge.box import LMerge
 from penstock.operators.groups import number
 from penstock.operators.protocol import Holder
+from penstock.testing.memory_slots import MemorySlots
 
 Numbers = npt.NDArray[np.int64]
 
@@ -145,47 +146,6 @@ class Copy:
             return END
         said = np.flatnonzero(self._stable[: max(stop, 0)])
         return int(self._least[said[-1] + 1]) if len(said) else BEGINNING
-
-
-class MemorySlots:
-    """State in memory, as `penstock.operators.protocol.Slots`."""
-
-    def __init__(self) -> None:
-        self.held: dict[int, dict[str, list[pa.Table]]] = {}
-        self._mark = BEGINNING
-
-    def numbers(self) -> Sequence[int]:
-        return sorted(self.held)
-
-    def chunks(self, slot: int, part: str) -> Sequence[pa.Table]:
-        return self.held.get(slot, {}).get(part, [])
-
-    def count(self, slot: int, part: str) -> int:
-        return len(self.chunks(slot, part))
-
-    def append(self, slot: int, part: str, tuples: pa.Table) -> None:
-        self.held.setdefault(slot, {}).setdefault(part, []).append(tuples)
-
-    def replace(self, slot: int, part: str, tuples: pa.Table) -> None:
-        self.held.setdefault(slot, {})[part] = [tuples]
-
-    def drop(self, slot: int) -> None:
-        self.held.pop(slot, None)
-
-    def rows(self) -> int:
-        return sum(chunk.num_rows for chunk in self._chunks())
-
-    def get_mark(self) -> int:
-        return self._mark
-
-    def set_mark(self, mark: int) -> None:
-        self._mark = mark
-
-    def nbytes(self) -> int:
-        return sum(int(chunk.nbytes) for chunk in self._chunks())
-
-    def _chunks(self) -> Iterator[pa.Table]:
-        return (chunk for parts in self.held.values() for chunks in parts.values() for chunk in chunks)
 
 
 @dataclass

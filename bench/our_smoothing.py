@@ -16,13 +16,14 @@ import pyarrow as pa
 import penstock as pk
 from penstock.algebra.hidden import ARRIVED
 from penstock.algebra.marks import Marks
-from penstock.algebra.ticks import BEGINNING, END
+from penstock.algebra.ticks import END
 from penstock.boxes.aggregate.box import Aggregate
 from penstock.boxes.aggregate.entry import SubAggregateOp
 from penstock.boxes.aggregate.holder import AggregateOp
 from penstock.boxes.aggregate.low_level.box import LowLevel
 from penstock.boxes.aggregate.low_level.holder import LowLevelOp
 from penstock.operators.protocol import Holder
+from penstock.testing.memory_slots import MemorySlots
 from penstock_bench.traffic import address
 
 Counts: TypeAlias = npt.NDArray[np.int64]
@@ -91,47 +92,12 @@ class Flushed:
     """Groups of windows whose count is not right."""
 
 
-class Memory:
-    """State that stays in memory (`Slots` of `penstock.operators.protocol`): the table's own cost, without a disk's."""
-
-    def __init__(self) -> None:
-        self._held: dict[int, dict[str, list[pa.Table]]] = {}
-        self._mark = BEGINNING
-
-    def numbers(self) -> Sequence[int]:
-        return sorted(self._held)
-
-    def chunks(self, slot: int, part: str) -> Sequence[pa.Table]:
-        return self._held.get(slot, {}).get(part, [])
-
-    def count(self, slot: int, part: str) -> int:
-        return len(self.chunks(slot, part))
-
-    def append(self, slot: int, part: str, tuples: pa.Table) -> None:
-        self._held.setdefault(slot, {}).setdefault(part, []).append(tuples)
-
-    def replace(self, slot: int, part: str, tuples: pa.Table) -> None:
-        self._held.setdefault(slot, {})[part] = [tuples]
-
-    def drop(self, slot: int) -> None:
-        self._held.pop(slot, None)
-
-    def rows(self) -> int:
-        return sum(c.num_rows for parts in self._held.values() for chunks in parts.values() for c in chunks)
-
-    def get_mark(self) -> int:
-        return self._mark
-
-    def set_mark(self, mark: int) -> None:
-        self._mark = mark
-
-
 def drive(load: Load, table: int, **flush: Any) -> Flushed:
     """Put a load through a low-level table and the aggregate behind it."""
     high = aggregate(load, table, flush)
     low = high.inputs[0].box
     assert isinstance(low, LowLevel)
-    slots, behind = Memory(), Memory()
+    slots, behind = MemorySlots(), MemorySlots()
     costs: list[tuple[float, float]] = []
     counts = np.zeros((load.windows, load.groups), np.int64)
     burst, delay, done = 0, 0.0, 0

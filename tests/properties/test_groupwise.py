@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.operators.scripted import MemorySlots, stamped
+from tests.operators.scripted import stamped
 from tests.properties.aggregates import OUTPUTS, SCHEMA, Case, Group, Oracle, Spec, cases, check, values
 
 import penstock as pk
@@ -21,6 +21,7 @@ from penstock.algebra.marks import Marks
 from penstock.algebra.schema import parse_schema
 from penstock.algebra.ticks import BEGINNING, END
 from penstock.runtime.board import Record
+from penstock.testing.memory_slots import MemorySlots
 
 BY: Any = st.sampled_from([(), ("k",), ("k", "j")])
 SIZES = st.integers(1, 15)

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 from hypothesis import HealthCheck, given, note, settings
 from hypothesis import strategies as st
-from tests.operators.scripted import MemorySlots, box_of, source, stamped
+from tests.operators.scripted import box_of, source, stamped
 from tests.properties.networks import TICKS, Case, Input, Oracle, Windowed, arrow_schema, bag, inputs, policy_of
 
 import penstock as pk
@@ -20,6 +20,7 @@ from penstock.boxes.aggregate.holder import AggregateOp
 from penstock.boxes.aggregate.low_level.entries import Entries
 from penstock.boxes.aggregate.low_level.holder import LowLevelOp
 from penstock.runtime.board import Record
+from penstock.testing.memory_slots import MemorySlots
 
 SLOW_IS_FINE = [HealthCheck.too_slow, HealthCheck.data_too_large]
 

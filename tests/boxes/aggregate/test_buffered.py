@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from tests.operators.scripted import MemorySlots, box_of, source, stamped
+from tests.operators.scripted import box_of, source, stamped
 
 import penstock as pk
 from penstock.algebra.hidden import ARRIVED, SEQ
@@ -16,6 +16,7 @@ from penstock.algebra.ticks import END
 from penstock.boxes.aggregate.buffered.box import BufferedAggregate
 from penstock.boxes.aggregate.buffered.workers import TUPLES, BufferedAggregateOp, BufferEntryOp
 from penstock.operators.state.chunks import GATHER_CHUNKS
+from penstock.testing.memory_slots import MemorySlots
 
 SCHEMA = {"ts": "int64", "k": "string", "v": "int64"}
 Row = tuple[int, str | None, int | None]

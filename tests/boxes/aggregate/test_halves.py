@@ -6,7 +6,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from tests.operators.scripted import MemorySlots, box_of, source, stamped
+from tests.operators.scripted import box_of, source, stamped
 
 import penstock as pk
 from penstock.algebra.hidden import ARRIVED, SEQ
@@ -17,6 +17,7 @@ from penstock.boxes.aggregate.closing import PARTIAL, WHOLE
 from penstock.boxes.aggregate.entry import PANE, SubAggregateOp, merged, pane_numbers
 from penstock.boxes.aggregate.holder import MERGE_ROWS, AggregateOp
 from penstock.operators.state.chunks import GATHER_CHUNKS, MERGE_CHUNKS
+from penstock.testing.memory_slots import MemorySlots
 
 SCHEMA = {"ts": "int64", "k": "string", "v": "int64"}
 

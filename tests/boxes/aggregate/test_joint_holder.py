@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 import pyarrow as pa
-from tests.operators.scripted import MemorySlots, box_of, stamped
+from tests.operators.scripted import box_of, stamped
 
 import penstock as pk
 from penstock.algebra.hidden import ARRIVED
@@ -18,6 +18,7 @@ from penstock.algebra.marks import Mark, Marks
 from penstock.algebra.ticks import BEGINNING, END
 from penstock.boxes.aggregate.entry import SubAggregateOp
 from penstock.boxes.aggregate.joint_holder import JointAggregateOp
+from penstock.testing.memory_slots import MemorySlots
 
 
 class Bench:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from tests.operators.scripted import MemorySlots, box_of, source, stamped
+from tests.operators.scripted import box_of, source, stamped
 
 import penstock as pk
 from penstock.algebra.hidden import ARRIVED, SEQ
@@ -16,6 +16,7 @@ from penstock.boxes.assume.holder import LARGEST, VALUE, AssumeOp
 from penstock.boxes.assume.verb import assume
 from penstock.operators.forward import ForwardOp
 from penstock.operators.groups import GROUP_SLOTS
+from penstock.testing.memory_slots import MemorySlots
 
 SCHEMA = {"ts": "int64", "k": "string", "v": "int64"}
 COLUMNS = frozenset(SCHEMA)

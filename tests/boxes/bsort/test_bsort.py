@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pyarrow as pa
-from tests.operators.scripted import MemorySlots, box_of, source, stamped
+from tests.operators.scripted import box_of, source, stamped
 
 from penstock.algebra.hidden import ARRIVED, SEQ
 from penstock.algebra.marks import Marks
@@ -13,6 +13,7 @@ from penstock.algebra.ticks import BEGINNING, END
 from penstock.boxes.bsort.holder import AT_THE_END, TUPLES, BSortOp
 from penstock.operators.forward import ForwardOp
 from penstock.operators.state.lowest_ticks import LowestTicks
+from penstock.testing.memory_slots import MemorySlots
 
 SCHEMA = {"ts": "int64", "k": "string", "v": "int64"}
 COLUMNS = frozenset(SCHEMA)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from tests.operators.scripted import MemorySlots, box_of, source, stamped
+from tests.operators.scripted import box_of, source, stamped
 
 import penstock as pk
 from penstock.algebra.hidden import ARRIVED, SEQ
@@ -19,6 +19,7 @@ from penstock.boxes.cleanse.holder import CleanseOp
 from penstock.operators.forward import ForwardOp
 from penstock.operators.state.chunks import MERGE_CHUNKS
 from penstock.operators.state.slots_by_time import MOST_SEGMENTS, SlotsByTime
+from penstock.testing.memory_slots import MemorySlots
 
 SCHEMA = {"ts": "int64", "k": "string"}
 Row = tuple[int, str | None]

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from tests.operators.scripted import MemorySlots, box_of, source, stamped
+from tests.operators.scripted import box_of, source, stamped
 
 from penstock.algebra.hidden import ARRIVED, SEQ
 from penstock.algebra.marks import Marks
@@ -14,6 +14,7 @@ from penstock.algebra.ticks import BEGINNING, END
 from penstock.boxes.dedupe.workers import KEYS, DedupeEntryOp, DedupeOp
 from penstock.operators import gathering
 from penstock.operators.state.chunks import MERGE_CHUNKS
+from penstock.testing.memory_slots import MemorySlots
 
 SCHEMA = {"ts": "int64", "k": "string", "v": "double"}
 Row = tuple[int, str | None, float | None]

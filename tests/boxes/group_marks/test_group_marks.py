@@ -13,7 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from tests.operators.scripted import MemorySlots, stamped
+from tests.operators.scripted import stamped
 
 import penstock as pk
 from penstock.algebra.hidden import ARRIVED
@@ -22,6 +22,7 @@ from penstock.algebra.ticks import BEGINNING, END
 from penstock.boxes.group_marks.box import GroupMarks
 from penstock.errors import WorldError
 from penstock.plan.compile import compile_network
+from penstock.testing.memory_slots import MemorySlots
 
 PORTS = ("", "late", "marks")
 

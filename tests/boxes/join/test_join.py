@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from tests.operators.scripted import MemorySlots, box_of, stamped
+from tests.operators.scripted import box_of, stamped
 
 import penstock as pk
 from penstock.algebra.hidden import ARRIVED
@@ -21,6 +21,7 @@ from penstock.boxes.join.held_side import MET, TUPLES
 from penstock.boxes.join.holder import JoinOp
 from penstock.operators.state.chunks import MERGE_CHUNKS
 from penstock.operators.state.segments import MOST_SEGMENTS
+from penstock.testing.memory_slots import MemorySlots
 
 SCHEMA = {"ts": "int64", "k": "string"}
 

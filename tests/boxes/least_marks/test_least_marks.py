@@ -14,7 +14,6 @@ from __future__ import annotations
 from typing import Any
 
 import pyarrow as pa
-from tests.operators.scripted import MemorySlots
 
 import penstock as pk
 from penstock.algebra.hidden import ARRIVED
@@ -22,6 +21,7 @@ from penstock.algebra.marks import Marks
 from penstock.algebra.ticks import BEGINNING, END
 from penstock.boxes.least_marks.box import LeastMarks
 from penstock.plan.compile import compile_network
+from penstock.testing.memory_slots import MemorySlots
 
 N = {"n": "count(*)"}
 

@@ -13,7 +13,7 @@ from zlib import crc32
 import numpy as np
 import pyarrow as pa
 from tests.algebra.temporal.prefixes import SCHEMA, Element, adjust, insert, table
-from tests.operators.scripted import MemorySlots, box_of, stamped
+from tests.operators.scripted import box_of, stamped
 
 import penstock as pk
 from penstock.algebra.hidden import ARRIVED, SEQ
@@ -22,6 +22,7 @@ from penstock.algebra.source import Source
 from penstock.algebra.temporal.properties import NOTHING, Properties
 from penstock.algebra.ticks import BEGINNING, END
 from penstock.boxes.lmerge.box import LMerge
+from penstock.testing.memory_slots import MemorySlots
 
 INF = math.inf
 Event = tuple[str, int, float]

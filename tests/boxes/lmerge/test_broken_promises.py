@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 from tests.algebra.temporal.prefixes import Element, adjust, database, insert
 from tests.boxes.lmerge.copies import Merge
-from tests.operators.scripted import MemorySlots
 
 import penstock as pk
 from penstock.boxes.lmerge.arrivals import ABSENT
 from penstock.boxes.lmerge.chains import legal
 from penstock.boxes.lmerge.tokens import MOST_ROUNDS, affordable
+from penstock.testing.memory_slots import MemorySlots
 
 INF = math.inf
 

@@ -7,10 +7,10 @@ from collections import defaultdict
 import numpy as np
 import pyarrow as pa
 import pytest
-from tests.operators.scripted import MemorySlots
 
 from penstock.algebra.ticks import BEGINNING, END
 from penstock.boxes.resample.frontier import FrontierStore, at_place, group_keys, number_groups, unknown
+from penstock.testing.memory_slots import MemorySlots
 
 
 def frontier(values: list[int], slack: int) -> int:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from tests.operators.scripted import MemorySlots, box_of
+from tests.operators.scripted import box_of
 
 import penstock as pk
 from penstock.algebra.hidden import ARRIVED, SEQ
@@ -17,6 +17,7 @@ from penstock.boxes.resample import workers as module
 from penstock.boxes.resample.box import Resample
 from penstock.boxes.resample.frontier import LARGEST
 from penstock.boxes.resample.workers import ResampleEntryOp, ResampleOp
+from penstock.testing.memory_slots import MemorySlots
 
 LEFT = {"at": "int64", "w": "double"}
 RIGHT = {"k": "string", "ts": "int64", "v": "int64", "note": "string"}

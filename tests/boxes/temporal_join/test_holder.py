@@ -7,13 +7,14 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from tests.operators.scripted import MemorySlots, box_of, stamped
+from tests.operators.scripted import box_of, stamped
 from tests.properties.temporal_source import temporal_source
 
 import penstock as pk
 from penstock.algebra.hidden import SEQ
 from penstock.algebra.marks import Marks
 from penstock.algebra.ticks import END
+from penstock.testing.memory_slots import MemorySlots
 
 PAYLOAD = {"k": "int64", "v": "int64"}
 FEW = 120

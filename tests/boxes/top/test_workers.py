@@ -6,7 +6,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from tests.operators.scripted import MemorySlots, box_of, source, stamped
+from tests.operators.scripted import box_of, source, stamped
 
 from penstock.algebra.hidden import ARRIVED, SEQ
 from penstock.algebra.marks import Marks
@@ -14,6 +14,7 @@ from penstock.algebra.ticks import BEGINNING, END
 from penstock.boxes.top.workers import TUPLES, TopEntryOp, TopOp
 from penstock.operators import gathering
 from penstock.operators.state.chunks import MERGE_CHUNKS
+from penstock.testing.memory_slots import MemorySlots
 
 SCHEMA = {"ts": "int64", "k": "string", "v": "int64"}
 Row = tuple[int, str | None, int | None]

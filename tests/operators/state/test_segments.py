@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 import pytest
-from tests.operators.scripted import MemorySlots
 
 from penstock.algebra.ticks import BEGINNING, END
 from penstock.operators.state.chunks import MERGE_CHUNKS
 from penstock.operators.state.segments import MOST_SEGMENTS, SIDES, Segment, Segments
+from penstock.testing.memory_slots import MemorySlots
 
 
 def store(side: int = 0, slots: MemorySlots | None = None) -> tuple[Segments, MemorySlots]:

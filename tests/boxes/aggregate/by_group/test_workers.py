@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from tests.operators.scripted import MemorySlots, box_of, source, stamped
+from tests.operators.scripted import box_of, source, stamped
 
 import penstock as pk
 from penstock.algebra.hidden import ARRIVED, SEQ
@@ -14,6 +14,7 @@ from penstock.algebra.marks import Marks
 from penstock.algebra.ticks import BEGINNING, END
 from penstock.operators.state.chunks import GATHER_CHUNKS
 from penstock.plan.compile import compile_network
+from penstock.testing.memory_slots import MemorySlots
 
 SCHEMA = {"ts": "int64", "k": "string", "v": "int64"}
 SECOND = 1_000_000

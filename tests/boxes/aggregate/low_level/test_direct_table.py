@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from tests.operators.scripted import MemorySlots, box_of, source, stamped
+from tests.operators.scripted import box_of, source, stamped
 
 from penstock.algebra.expressions.kernel import run
 from penstock.algebra.ticks import END
@@ -15,6 +15,7 @@ from penstock.boxes.aggregate.entry import PANE
 from penstock.boxes.aggregate.low_level import entries
 from penstock.boxes.aggregate.low_level.box import LowLevel
 from penstock.boxes.aggregate.low_level.direct_table import DirectTable
+from penstock.testing.memory_slots import MemorySlots
 
 KEYS = {"k": pa.string(), "j": pa.int64(), "f": pa.float64(), "l": pa.list_(pa.int64())}
 Row = tuple[int, Any, int]

@@ -7,12 +7,12 @@ import random
 import numpy as np
 import pyarrow as pa
 import pytest
-from tests.operators.scripted import MemorySlots
 
 from penstock.boxes.aggregate.entry import PANE
 from penstock.boxes.aggregate.low_level import entries
 from penstock.boxes.aggregate.low_level.entries import FIRST_LOG_SLOT, PLACE, TURN_SLOT, Entries
 from penstock.errors import WorldError
+from penstock.testing.memory_slots import MemorySlots
 
 
 def rows_of(held: dict[int, tuple[int, int]]) -> pa.Table:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 import pytest
-from tests.operators.scripted import MemorySlots
 
 from penstock.algebra.ticks import BEGINNING, END
 from penstock.algebra.window import Window
@@ -13,6 +12,7 @@ from penstock.boxes.aggregate.entry import PANE
 from penstock.boxes.aggregate.low_level.box import AtOnce, Flush, InOrder, Lazy, Slow
 from penstock.boxes.aggregate.low_level.entries import PLACE, Entries
 from penstock.boxes.aggregate.low_level.flushing import Moment, Turn, flushing
+from penstock.testing.memory_slots import MemorySlots
 
 MINUTE = Window(60, 60)
 START = Turn()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pyarrow as pa
-from tests.operators.scripted import MemorySlots, box_of, source, stamped
+from tests.operators.scripted import box_of, source, stamped
 
 from penstock.algebra.hidden import ARRIVED
 from penstock.algebra.marks import Marks
@@ -13,6 +13,7 @@ from penstock.algebra.ticks import BEGINNING, END
 from penstock.boxes.aggregate.entry import SubAggregateOp
 from penstock.boxes.aggregate.low_level.direct_table import DirectTable
 from penstock.boxes.aggregate.low_level.holder import LowLevelOp
+from penstock.testing.memory_slots import MemorySlots
 
 SCHEMA = {"ts": "int64", "k": "string", "v": "int64"}
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import pyarrow as pa
-from tests.operators.scripted import MemorySlots, box_of, stamped
+from tests.operators.scripted import box_of, stamped
 
 import penstock as pk
 from penstock.algebra.marks import Marks
 from penstock.algebra.ticks import BEGINNING
 from penstock.boxes.aggregate.speculative.holder import SAID
+from penstock.testing.memory_slots import MemorySlots
 
 SCHEMA = {"ts": "int64", "k": "int64", "v": "double"}
 
