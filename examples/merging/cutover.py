@@ -30,6 +30,7 @@ import deltalake
 import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
+from checking import difference, has_come_to, wait_until
 
 import penstock as pk
 
@@ -138,27 +139,13 @@ def cut_over(place: Path, seconds: float) -> dict[str, object]:
         run.stop()
     pauses = [(later - earlier, earlier) for earlier, later in itertools.pairwise(reader.moments)]
     return {
-        **difference(place),
+        **difference(expected(place), pq.read_table(place / "out")),
         "results": reader.rows,
         "batches_of_both": (alone.batch or 0) - (both.batch or 0),
         "seconds_until_joined": round(joined - asked, 2),
         "usual_pause_s": round(sorted(pause for pause, _ in pauses)[len(pauses) // 2], 2),
         "longest_pause_at_cutover_s": round(max(p for p, at in pauses if asked - 2 < at < changed + 2), 2),
     }
-
-
-def has_come_to(run: pk.Run, moment: dt.datetime) -> bool:
-    """Whether what is merged is complete up to a time. Before anything is known of it, its mark is no time."""
-    mark = run.progress()["merged"][""]["ts"]
-    return isinstance(mark, dt.datetime) and mark >= moment
-
-
-def wait_until(done: Callable[[], bool], seconds: float = 120.0) -> None:
-    deadline = time.monotonic() + seconds
-    while not done():
-        if time.monotonic() > deadline:
-            raise SystemExit("gave up waiting")
-        time.sleep(0.05)
 
 
 def expected(place: Path) -> pa.Table:
@@ -170,19 +157,6 @@ def expected(place: Path) -> pa.Table:
         "FROM packets p WHERE p.ts < (SELECT max(ts) - INTERVAL 1 SECOND FROM packets) "
         "GROUP BY time_bucket(INTERVAL 1 SECOND, p.ts), address"
     ).to_arrow_table()
-
-
-def difference(place: Path) -> dict[str, int]:
-    """How many results are missing, too many, or other than they should be."""
-    wanted, found = expected(place), pq.read_table(place / "out")
-    both = duckdb.connect()
-    both.register("wanted", wanted)
-    both.register("found", found.select(wanted.column_names))
-    count = lambda sql: both.sql(f"SELECT count(*) FROM ({sql})").fetchall()[0][0]  # noqa: E731
-    return {
-        "missing": count("SELECT * FROM wanted EXCEPT ALL SELECT * FROM found"),
-        "too_many": count("SELECT * FROM found EXCEPT ALL SELECT * FROM wanted"),
-    }
 
 
 def main() -> None:

@@ -28,6 +28,7 @@ from pathlib import Path
 import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
+from checking import difference, wait_until
 
 import penstock as pk
 
@@ -149,20 +150,12 @@ def merge_under_kills(place: Path, kills: int, seed: int) -> dict[str, object]:
     pauses = [(later - earlier, earlier) for earlier, later in itertools.pairwise(times)]
     near = [pause for pause, at in pauses if any(moment - 1.5 < at < moment + AWAY for moment in killed)]
     return {
-        **difference(place),
+        **difference(expected(place), pq.read_table(place / "merged")),
         "kills": kills,
         "results": sum(rows for _, rows in seen),
         "usual_pause_s": round(sorted(pause for pause, _ in pauses)[len(pauses) // 2], 3),
         "longest_pause_s": round(max(near, default=0.0), 3),
     }
-
-
-def wait_until(done: object, seconds: float = 180.0) -> None:
-    deadline = time.monotonic() + seconds
-    while not done():  # type: ignore[operator]
-        if time.monotonic() > deadline:
-            raise SystemExit("gave up waiting")
-        time.sleep(0.1)
 
 
 def expected(place: Path) -> pa.Table:
@@ -173,19 +166,6 @@ def expected(place: Path) -> pa.Table:
         f"FROM {packets} p WHERE p.ts < (SELECT max(ts) - INTERVAL 1 SECOND FROM {packets}) "
         "GROUP BY time_bucket(INTERVAL 1 SECOND, p.ts), address"
     ).to_arrow_table()
-
-
-def difference(place: Path) -> dict[str, int]:
-    """How many results are missing, too many, or other than they should be."""
-    wanted, found = expected(place), pq.read_table(place / "merged")
-    both = duckdb.connect()
-    both.register("wanted", wanted)
-    both.register("found", found.select(wanted.column_names))
-    count = lambda sql: both.sql(f"SELECT count(*) FROM ({sql})").fetchall()[0][0]  # noqa: E731
-    return {
-        "missing": count("SELECT * FROM wanted EXCEPT ALL SELECT * FROM found"),
-        "too_many": count("SELECT * FROM found EXCEPT ALL SELECT * FROM wanted"),
-    }
 
 
 def main() -> None:

@@ -29,6 +29,7 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
+from checking import has_come_to, wait_until
 
 import penstock as pk
 
@@ -183,20 +184,6 @@ def first_complete(reader: Reader, right: dict[Any, int], since: dt.datetime, be
     ends = since - dt.timedelta(minutes=WINDOW)
     came = (r["came"] for r in reader.sums if r["ts"] > ends and right.get((r["ts"], r["address"])) == r["total"])
     return round(min(came) - began, 2)
-
-
-def has_come_to(run: pk.Run, moment: dt.datetime) -> bool:
-    """Whether what is merged is complete up to a time. Before anything is known of it, its mark is no time."""
-    mark = run.progress()["merged"][""]["ts"]
-    return isinstance(mark, dt.datetime) and mark >= moment
-
-
-def wait_until(done: Callable[[], bool], seconds: float = 120.0) -> None:
-    deadline = time.monotonic() + seconds
-    while not done():
-        if time.monotonic() > deadline:
-            raise SystemExit("gave up waiting")
-        time.sleep(0.05)
 
 
 def expected(place: Path) -> dict[Any, int]:
