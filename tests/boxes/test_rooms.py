@@ -19,12 +19,13 @@ import pytest
 import penstock.boxes
 from penstock.algebra.box import Box, End, Stateful, Stateless
 from penstock.algebra.source import Source
+from penstock.boxes.by_payload import ByPayload, JudgesInput
 from penstock.boxes.filter.box import Sieve
 from penstock.boxes.on_arrival import OnArrival
 from penstock.language.box_list import boxes as all_cards
 
 ROOT = Path(__file__).resolve().parents[2]
-BASES = {Stateless, Stateful, End, OnArrival, Sieve}
+BASES = {Stateless, Stateful, End, OnArrival, Sieve, ByPayload, JudgesInput}
 HEAVY = ("workers", "entry", "holder", "operator")
 """The modules of a room that nobody needs who only plans."""
 
