@@ -8,12 +8,15 @@ counted at once, before the next batch is planned.
 What is full is told with an error; or the oldest history leaves: first what only waits for the end of its grace, then
 the oldest files of connection points and the oldest kept results, whichever are of the earliest batches. State never
 leaves, nor what a run may have to go back to.
+
+Targets that look after their places beside the run write, too: they are lent half of what is free, and keep to it.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+import threading
+from collections.abc import Callable, Mapping
 from typing import Final
 
 import deltalake
@@ -33,6 +36,8 @@ EVERY: Final = 32
 """Batches between two counts."""
 _RESERVE: Final = 100
 """A hundredth of the budget stays free, for what a batch needs beyond what was foreseen."""
+_NEAR: Final = 2
+"""Files are counted at once when there may be room for so many batches beside the next one: a guess may be too low."""
 _ROOM: Final = 10
 """A tenth of the budget is made free at a time: less would be work for every batch."""
 
@@ -55,6 +60,10 @@ class Budget:
         """What a batch has needed at most."""
         self._heard: tuple[int, int] | None = None
         """The batch and the bytes of a count beside the run, until the run has noticed it."""
+        self._lent = 0
+        """Bytes that who works beside the run may add, until they are counted."""
+        self._lock = threading.Lock()
+        """Two threads look at what is lent and what was heard."""
 
     @staticmethod
     def of(job: Job) -> Budget | None:
@@ -68,15 +77,22 @@ class Budget:
         if not self._oldest and self._is_full(total(stored)):
             raise self._full(job, stored)
 
-    def after(self, job: Job, batch: int, staged: int, kept: Mapping[str, KeptResults]) -> bool:
+    def after(
+        self, job: Job, batch: int, staged: int, kept: Mapping[str, KeptResults], settle: Callable[[], None]
+    ) -> bool:
         """After a batch: make room, or refuse, if the next one might not have any. Whether it is time to count again,
-        beside the run."""
-        self._since[batch] = staged
-        self._most = max(self._most, staged)
-        if self._heard is not None:
-            self._note(*self._heard)
+        beside the run. `settle` waits until nobody works beside the run."""
+        with self._lock:
+            self._since[batch] = staged
+            self._most = max(self._most, staged)
+            if self._heard is not None:
+                self._note(*self._heard)
+                self._heard = None
+            guess = self._counted + self._added() + self._lent + _NEAR * self._most
+            near = self._at is None or self._is_full(guess)
+        if near:
+            settle()
             self._heard = None
-        if self._at is None or self._is_full(self._counted + self._added()):
             stored = self._count(job, batch)
             if self._is_full(total(stored)) and self._oldest:
                 stored = self._make_room(job, batch, kept)
@@ -90,7 +106,19 @@ class Budget:
 
     def count_beside(self, job: Job, batch: int) -> None:
         """Count in another thread. Batches go on meanwhile: what they stage may count twice until the next time."""
-        self._heard = batch, total(footprint_of(job))
+        counted = total(footprint_of(job))
+        with self._lock:
+            self._heard, self._lent = (batch, counted), 0
+
+    def lend(self, job: Job, batch: int, work: Callable[[int | None], None]) -> None:
+        """Let somebody work in another thread, who is told how many bytes that may add."""
+        with self._lock:
+            used = self._counted + self._added() + self._most + self._limit // _RESERVE
+            self._lent = max(0, self._limit - used) // 2
+        try:
+            work(self._lent)
+        finally:
+            self.count_beside(job, batch)
 
     def _count(self, job: Job, batch: int) -> list[Stored]:
         stored = footprint_of(job)

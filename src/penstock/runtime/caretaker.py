@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 
 LOG = logging.getLogger("penstock.upkeep")
 
@@ -30,6 +30,10 @@ class Caretaker:
             return
         self._pool = self._pool if self._pool is not None else ThreadPoolExecutor(1, "penstock-upkeep")
         self._under_way[output] = self._pool.submit(_done, output, work, may)
+
+    def finish(self) -> None:
+        """Wait until all work is done that was taken."""
+        wait(self._under_way.values())
 
     def close(self) -> None:
         """Finish what is under way; what has not begun is left out."""

@@ -17,6 +17,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
 from penstock.algebra.box import Output
 from penstock.algebra.marks import UNKNOWN, Marks
@@ -135,18 +136,19 @@ class Outlet:
 
     def _look_after(self, batch: int, progress: Mapping[str, OutputProgress]) -> None:
         """Let targets look after their places, beside the run."""
-        job = self._job
+        job, budget = self._job, self._budget
         for output in job.plan.network.outputs:
             work = job.target(output).upkeep(batch, job.scratch(output.name), progress[output.name])
             if work is not None:
-                self._caretaker.take(output.name, work, job.check_claim)
+                begin = partial(work, None) if budget is None else partial(budget.lend, job, batch, work)
+                self._caretaker.take(output.name, begin, job.check_claim)
 
     def _watch_disk(self, batch: int, receipts: Mapping[str, Sequence[Receipt]]) -> None:
         """Make sure that there is room for the next batch, if the run may not take up all that there is."""
         if (budget := self._budget) is None:
             return
         job, staged = self._job, sum(receipt.bytes for own in receipts.values() for receipt in own)
-        if budget.after(job, batch, staged, self._kept):
+        if budget.after(job, batch, staged, self._kept, self._caretaker.finish):
             self._caretaker.take("disk", lambda: budget.count_beside(job, batch), job.check_claim)
 
     def _forget(self) -> None:

@@ -95,6 +95,19 @@ def test_upkeep_beside_the_run_leaves_old_commits_to_the_run(tmp_path: Path) -> 
     assert before <= {file.name for file in log.glob("*.json")}
 
 
+@pytest.mark.parametrize("room", [0, 1_000_000, None])
+def test_files_are_merged_only_as_long_as_there_is_room_for_the_new_ones(tmp_path: Path, room: int | None) -> None:
+    point, scratch = written(tmp_path)
+
+    def size() -> int:
+        return sum(file.stat().st_size for file in Path(point.folder.path).rglob("*") if file.is_file())
+
+    files, before = data_files(point), size()
+    point.tend(BATCHES - 1, scratch, Horizon(), room)
+    assert room is None or size() - before <= room
+    assert (data_files(point) == files) == (room == 0)
+
+
 def test_a_short_grace_deletes_what_no_version_lists_but_not_of_a_batch_under_way(tmp_path: Path) -> None:
     point, scratch = written(tmp_path / "run", 40, grace="1 second")
     token = next(iter(data_files(point))).split("-")[-1].removesuffix(".parquet")

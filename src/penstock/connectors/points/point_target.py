@@ -62,6 +62,8 @@ _UNLISTED_HOURS: Final = 1
 is about to list them."""
 BESIDE: Final = deltalake.PostCommitHookProperties(create_checkpoint=True, cleanup_expired_logs=False)
 """Old commits leave the log with the commits of the run alone: of two who delete the same file, one would fail."""
+_NAMED_BYTES: Final = 1024
+"""What a commit takes up for a file that it names, at most."""
 _TRIES: Final = 20
 """How often a run may commit a batch just before the upkeep of its point would commit something."""
 
@@ -104,21 +106,24 @@ class ConnectionPoint(DeltaTarget):
     def _write(self, rows: pa.Table, begin: str, scratch: Folder) -> tuple[str, int, str]:
         return write_data_file(self.folder.as_lasting_as(scratch), begin, rows, self._told, GROUP_ROWS)
 
-    def upkeep(self, batch: int, scratch: Folder, progress: OutputProgress) -> Callable[[], None] | None:
+    def upkeep(self, batch: int, scratch: Folder, progress: OutputProgress) -> Callable[[int | None], None] | None:
         if (batch + 1) % self.every:
             return None
         horizon = self._horizon(progress)
-        return lambda: self.tend(batch, scratch, horizon)
+        return lambda room: self.tend(batch, scratch, horizon, room)
 
-    def tend(self, batch: int, scratch: Folder, horizon: Horizon) -> None:
+    def tend(self, batch: int, scratch: Folder, horizon: Horizon, room: int | None = None) -> None:
         """Let old files go, merge small ones, and delete what nobody can ask for any more. It may be done again, and
-        be cut short anywhere: what was written and is not in the log is deleted with the rest."""
+        be cut short anywhere: what was written and is not in the log is deleted with the rest. Files are merged only
+        as long as the new ones have room, in bytes: the old ones stay for the time of their grace."""
         table = deltalake.DeltaTable(self.folder.path)
         before = table.version()
         now = time.time_ns() // 1_000_000  # the log's record of when files left; nothing is computed from it
         gone = leaving(stored_files(table, [self.on] if self.on is not None else []), horizon)
         alone = not gone or self._replace(table, gone, None, scratch, now)
         while alone and (runs := runs_to_merge(stored_files(table))):
+            if room is not None and (room := room - _cost(runs[0])) < 0:
+                break
             alone = self._replace(table, runs[0], self._merged(runs[0], batch, scratch, now), scratch, now)
         self._delete_old(table, batch)
         if scratch.lasting:
@@ -225,3 +230,8 @@ class ConnectionPoint(DeltaTarget):
         place = "in the checkpoint" if self.beside else f"at {self.folder.path}"
         by = f", by {', '.join(self.key)}" if self.key else ""
         return f"connection point {place}, keeps {self.keep.describe()}{by}"
+
+
+def _cost(run: Sequence[StoredFile]) -> int:
+    """The bytes that merging files adds at most: a file no larger than all of them, and a commit that names each."""
+    return sum(file.size for file in run) + _NAMED_BYTES * (len(run) + 4)

@@ -162,9 +162,10 @@ class Target(Protocol):
         """On the driver, in batch order: make the parts of a batch visible, and its punctuation, where the place has
         room for that. A repeated call does nothing."""
 
-    def upkeep(self, batch: int, scratch: Folder, progress: OutputProgress) -> Callable[[], None] | None:
+    def upkeep(self, batch: int, scratch: Folder, progress: OutputProgress) -> Callable[[int | None], None] | None:
         """On the driver, once a batch is done: work at the place that may be done beside the run, if there is any. It
-        changes no tuple that readers shall see, may be left out, and may be cut short anywhere."""
+        is told how many bytes it may add, None for any number. It changes no tuple that readers shall see, may be left
+        out, and may be cut short anywhere."""
         return None
 
     @abstractmethod
