@@ -5,10 +5,10 @@ BIN := .venv/bin
 BENCH ?= q4
 PYTEST ?=
 
-.PHONY: help setup demo test lint format bench lock clean
+.PHONY: help setup demo test test-long lint format bench lock clean
 
 help: ## List the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  \033[1m%-8s\033[0m %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  \033[1m%-9s\033[0m %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: .venv/.ready ## Create .venv from the lock, and check that Java is there
 
@@ -21,6 +21,10 @@ demo: .venv/.ready ## Run the demonstration network
 
 test: .venv/.ready ## Run the tests, the doctests and the snippets of the docs (PYTEST="-k union" narrows)
 	@$(BIN)/pytest --numprocesses auto --maxprocesses 4 --dist loadgroup $(PYTEST)
+
+test-long: .venv/.ready ## Run the tests with all cases, ten kills each, and the long examples
+	@PENSTOCK_THOROUGH=1 PENSTOCK_KILLS=10 PENSTOCK_ATTACH_KILLS=10 PENSTOCK_CHANGE_KILLS=10 PENSTOCK_POWER_CUTS=8 \
+	    PENSTOCK_EXAMPLES=1 $(BIN)/pytest --numprocesses 2 --dist loadgroup --timeout 3600 $(PYTEST)
 
 lint: .venv/.ready ## Check style, format, types and the direction of imports
 	$(BIN)/ruff check .

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
+from tests.thoroughness import tries
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -31,7 +32,9 @@ if "PYTEST_XDIST_WORKER" not in os.environ:
 
 # CI must say the same thing twice, so it draws no random examples; HYPOTHESIS_PROFILE=search looks for new ones.
 _SLOW_MACHINE = [HealthCheck.too_slow]
-settings.register_profile("ci", derandomize=True, deadline=None, max_examples=30, suppress_health_check=_SLOW_MACHINE)
+settings.register_profile(
+    "ci", derandomize=True, deadline=None, max_examples=tries(30), suppress_health_check=_SLOW_MACHINE
+)
 settings.register_profile("search", deadline=None, max_examples=1000, suppress_health_check=_SLOW_MACHINE)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 

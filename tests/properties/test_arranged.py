@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, given, note, settings
 from hypothesis import strategies as st
 from tests.properties.arranged import Outcome, arrangements, assert_same, outcome, run_arranged
 from tests.properties.networks import Case, Oracle, arrow_schema, bag, build, cases
+from tests.thoroughness import tries
 
 import penstock as pk
 from penstock.plan.plan import Arrangement
@@ -96,7 +97,7 @@ def networks(draw: Any) -> pk.Network:
     return net
 
 
-@settings(max_examples=30, suppress_health_check=QUIET)
+@settings(max_examples=tries(30), suppress_health_check=QUIET)
 @given(net=networks(), data=st.data(), buckets=st.integers(1, 3), way=st.sampled_from(["express", "exchange"]))
 def test_a_network_arranged_in_any_way_at_any_batch_gives_the_same(
     net: pk.Network, data: Any, buckets: int, way: str
@@ -122,7 +123,7 @@ def _tried(run: Callable[[], Outcome]) -> Outcome | str:
         return f"{type(error).__name__}: {error.what}"
 
 
-@settings(max_examples=20, suppress_health_check=QUIET)
+@settings(max_examples=tries(20), suppress_health_check=QUIET)
 @given(case=cases(trains=st.sampled_from([3, 9])), data=st.data())
 def test_arranged_networks_agree_with_duckdb(case: Case, data: Any) -> None:
     net = build(case)

@@ -8,6 +8,7 @@ from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.thoroughness import tries
 
 import penstock as pk
 from penstock.boxes.assume.verb import assume
@@ -20,7 +21,7 @@ KINDS = {
 }
 
 
-@settings(max_examples=40)
+@settings(max_examples=tries(40))
 @given(
     values=st.lists(
         st.tuples(st.sampled_from([None, "a", "b"]), st.one_of(st.none(), st.integers(-9, 9))), max_size=30

@@ -7,7 +7,6 @@ and the process ends and begins anew in between. Its boxes are those that would 
 
 from __future__ import annotations
 
-import os
 import pickle
 import tempfile
 from collections import Counter
@@ -19,6 +18,7 @@ from unittest.mock import patch
 import pytest
 from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
+from tests.thoroughness import tries
 
 import penstock as pk
 from penstock.language.attaching import Order
@@ -34,7 +34,7 @@ from penstock.runtime.settings import PROCESS, Settings
 from penstock.runtime.shelf import Shelf
 from penstock.storage.folder import Folder
 
-CASES = int(os.environ.get("PENSTOCK_PROPERTY_CASES", "20"))
+CASES = tries(20)
 DELAY = 6
 OUTPUTS = ("all", "first", "threes", "sorted", "sums")
 PROPERTY = settings(max_examples=CASES, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])

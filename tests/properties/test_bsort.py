@@ -10,6 +10,7 @@ from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.thoroughness import tries
 
 import penstock as pk
 from penstock.boxes.assume.verb import assume
@@ -59,7 +60,7 @@ def check_progress(result: pk.Result, output: str) -> None:
     assert all(mark == float("inf") for mark in stated.values())
 
 
-@settings(max_examples=40)
+@settings(max_examples=tries(40))
 @given(rows=ROWS, slack=st.integers(0, 6), by=BY, train=TRAINS, buckets=st.integers(1, 3), tasks=st.integers(1, 2))
 def test_it_is_a_heap_whatever_the_cuts_and_buckets(
     rows: list[Row], slack: int, by: tuple[str, ...], train: int | None, buckets: int, tasks: int
@@ -85,7 +86,7 @@ def test_it_is_a_heap_whatever_the_cuts_and_buckets(
     check_progress(result, "out")
 
 
-@settings(max_examples=30)
+@settings(max_examples=tries(30))
 @given(rows=ROWS, slack=st.integers(0, 4), by=BY, then=st.integers(0, 3), train=TRAINS, buckets=st.integers(1, 3))
 def test_what_follows_sees_the_order_of_departure(
     rows: list[Row], slack: int, by: tuple[str, ...], then: int, train: int | None, buckets: int
@@ -109,7 +110,7 @@ class InterruptError(Exception):
     pass
 
 
-@settings(max_examples=12)
+@settings(max_examples=tries(12))
 @given(rows=ROWS, by=BY, train=st.sampled_from([1, 2, 5]), after=st.integers(0, 6), buckets=st.integers(1, 2))
 def test_a_run_interrupted_after_any_batch_goes_on_to_the_same_answer(
     rows: list[Row], by: tuple[str, ...], train: int, after: int, buckets: int

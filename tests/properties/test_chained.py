@@ -7,7 +7,6 @@ are stopped and started again at random.
 
 from __future__ import annotations
 
-import os
 import tempfile
 from collections import Counter
 from collections.abc import Callable
@@ -17,6 +16,7 @@ from typing import Any
 
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
+from tests.thoroughness import tries
 
 import penstock as pk
 from penstock.plan.compile import compile_network
@@ -25,7 +25,7 @@ from penstock.runtime.opening import open_job
 from penstock.runtime.settings import PROCESS, Settings
 from penstock.storage.folder import Folder
 
-CASES = int(os.environ.get("PENSTOCK_PROPERTY_CASES", "10"))
+CASES = tries(10)
 DELAY = 6
 SCHEMA = {"ts": "int64", "k": "string"}
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.thoroughness import tries
 
 import penstock as pk
 from penstock.runtime.board import Record
@@ -33,7 +34,7 @@ def disordered(draw: Any) -> tuple[list[tuple[int, str | None, int]], int]:
     return rows, bound * step
 
 
-@settings(max_examples=50)
+@settings(max_examples=tries(50))
 @given(
     inputs=st.lists(disordered(), min_size=1, max_size=3),
     kind=st.sampled_from(sorted(KINDS)),

@@ -6,7 +6,6 @@ output has come to that time, the first may leave. The process ends and begins a
 
 from __future__ import annotations
 
-import os
 import pickle
 from collections import Counter
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
+from tests.thoroughness import tries
 
 import penstock as pk
 from penstock.language.copies import CopyOrder
@@ -31,7 +31,7 @@ from penstock.runtime.settings import PROCESS, Settings
 from penstock.runtime.shelf import Shelf
 from penstock.storage.folder import Folder
 
-CASES = int(os.environ.get("PENSTOCK_PROPERTY_CASES", "15"))
+CASES = tries(15)
 SCHEMA = {"ts": "int64", "k": "string"}
 DELAY = 5
 MOST = 200

@@ -9,6 +9,7 @@ import duckdb
 import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.thoroughness import tries
 
 import penstock as pk
 from penstock.runtime.board import Record
@@ -30,7 +31,7 @@ def duplicated(draw: Any) -> tuple[list[Any], int]:
     return rows, bound * step
 
 
-@settings(max_examples=40)
+@settings(max_examples=tries(40))
 @given(
     case=duplicated(),
     by=st.sampled_from([(), ("k",), ("d",), ("k", "d"), None]),

@@ -6,7 +6,6 @@ the middle of batches, and begins anew. Then the same with copies that networks 
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ import deltalake
 import pytest
 from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
+from tests.thoroughness import tries
 
 import penstock as pk
 from penstock.plan.compile import compile_network
@@ -29,7 +29,7 @@ from penstock.runtime.result import Result
 from penstock.runtime.settings import PROCESS, Settings
 from penstock.storage.folder import Folder
 
-CASES = int(os.environ.get("PENSTOCK_PROPERTY_CASES", "15"))
+CASES = tries(15)
 SCHEMA = {"ts": "int64", "k": "string", "v": "int64"}
 DELAY = 5
 MOST = 400

@@ -9,6 +9,7 @@ from typing import Any
 
 from hypothesis import HealthCheck, given, note, settings
 from hypothesis import strategies as st
+from tests.thoroughness import tries
 
 import penstock as pk
 
@@ -119,7 +120,9 @@ def answer(case: Case) -> Answer:
     )
 
 
-@settings(max_examples=20, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large], deadline=None)
+@settings(
+    max_examples=tries(20), suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large], deadline=None
+)
 @given(case=cases())
 def test_groups_leave_by_their_own_marks_and_the_rest_by_the_smallest(case: Case) -> None:
     note(network(case).explain())

@@ -10,6 +10,7 @@ from typing import Any
 
 from hypothesis import HealthCheck, given, note, settings
 from hypothesis import strategies as st
+from tests.thoroughness import tries
 
 import penstock as pk
 
@@ -148,7 +149,9 @@ def answer(case: Case) -> dict[str, dict[tuple[Any, ...], int]]:
     }
 
 
-@settings(max_examples=8, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large], deadline=None)
+@settings(
+    max_examples=tries(8), suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large], deadline=None
+)
 @given(case=cases())
 def test_a_group_leaves_when_it_has_come_far_enough_in_every_stream(case: Case) -> None:
     net = network(case)

@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.operators.scripted import stamped
 from tests.properties.aggregates import OUTPUTS, SCHEMA, Case, Group, Oracle, Spec, cases, check, values
+from tests.thoroughness import tries
 
 import penstock as pk
 from penstock.algebra.hidden import ARRIVED, SEQ
@@ -68,25 +69,25 @@ def every_kind(timeouts: Any) -> Any:
     return st.one_of(*(kind(timeouts) for kind in (plain, ordered, numbered, from_first, opening)))
 
 
-@settings(max_examples=30)
+@settings(max_examples=tries(30))
 @given(case=cases(st.one_of(every_kind(NEVER), every_kind(SOON)), most=5))
 def test_a_run_agrees_with_plain_python(case: Case) -> None:
     check(case, case.network().run("local", buckets=case.buckets, tasks=case.tasks))
 
 
-@settings(max_examples=35)
+@settings(max_examples=tries(35))
 @given(case=cases(st.one_of(ordered(), numbered(), from_first(), opening())))
 def test_after_every_batch_only_what_is_needed_is_held(case: Case) -> None:
     Batches(case).run()
 
 
-@settings(max_examples=35)
+@settings(max_examples=tries(35))
 @given(case=cases(every_kind(SOON)))
 def test_after_every_batch_of_windows_that_time_out(case: Case) -> None:
     Batches(case).run()
 
 
-@settings(max_examples=12)
+@settings(max_examples=tries(12))
 @given(case=cases(ordered(), most=5), slack=st.integers(0, 4))
 def test_slack_is_a_bounded_sort_and_no_slack(case: Case, slack: int) -> None:
     """aurora.md 5.2.2.2: Aggregate with slack n is Aggregate without slack over BSort with slack n."""
@@ -111,7 +112,7 @@ class InterruptError(Exception):
     pass
 
 
-@settings(max_examples=10)
+@settings(max_examples=tries(10))
 @given(case=cases(st.one_of(every_kind(NEVER), every_kind(SOON)), most=5), after=st.integers(0, 3))
 def test_a_run_interrupted_after_any_batch_goes_on_to_the_same_answer(case: Case, after: int) -> None:
     def interrupt(record: Record) -> None:

@@ -13,6 +13,7 @@ import pyarrow as pa
 from hypothesis import HealthCheck, given, note, settings
 from hypothesis import strategies as st
 from tests.properties.networks import BASE, TICKS, Input, _tick_sql, arrow_schema, bag, duration, policy_of
+from tests.thoroughness import tries
 
 import penstock as pk
 from penstock.algebra.box import Port
@@ -196,13 +197,13 @@ def tick_of(value: Any, kind: pa.DataType) -> float:
     return pa.scalar(value, kind).cast(pa.int32() if pa.types.is_date32(kind) else pa.int64()).as_py()
 
 
-@settings(max_examples=30, suppress_health_check=QUIET)
+@settings(max_examples=tries(30), suppress_health_check=QUIET)
 @given(case=cases())
 def test_any_join_agrees_with_duckdb_over_the_whole_input(case: Case) -> None:
     check(case, run(case))
 
 
-@settings(max_examples=12, suppress_health_check=QUIET)
+@settings(max_examples=tries(12), suppress_health_check=QUIET)
 @given(
     case=cases(joins=2),
     trains=st.tuples(*[st.sampled_from([2, 5, None])] * 2),
@@ -220,7 +221,7 @@ def test_interleaving_cuts_shards_and_buckets_do_not_matter(
         assert bag(found, found.schema) == bag(two[f"o{number}"], found.schema)
 
 
-@settings(max_examples=12, suppress_health_check=QUIET)
+@settings(max_examples=tries(12), suppress_health_check=QUIET)
 @given(case=cases(joins=1))
 def test_the_sides_may_be_exchanged(case: Case) -> None:
     """Join is commutative up to the order of columns: with the band turned round, and left for right."""

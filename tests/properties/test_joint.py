@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, given, note, settings
 from hypothesis import strategies as st
 from tests.properties.networks import Input, arrow_schema, oracle_connection, policy_of
 from tests.properties.test_join import sources
+from tests.thoroughness import tries
 
 import penstock as pk
 from penstock.plan import compile as compiling
@@ -130,7 +131,9 @@ def answer(case: Case) -> Counter[tuple[Any, ...]]:
     return Counter(tuple(row) for row in found.fetchall())
 
 
-@settings(max_examples=20, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large], deadline=None)
+@settings(
+    max_examples=tries(20), suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large], deadline=None
+)
 @given(case=cases())
 def test_results_are_the_same_and_leave_no_later(case: Case) -> None:
     note(network(case).explain())

@@ -7,6 +7,7 @@ from typing import Any
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.thoroughness import tries
 
 import penstock as pk
 from penstock.algebra.marks import Mark
@@ -53,7 +54,7 @@ def open_groups(case: Case, batch: int, record: Record) -> set[Pair]:
     return {(end, x) for end, x in windows if alone < end and not (right >= end and left > x)}
 
 
-@settings(max_examples=8, suppress_health_check=[HealthCheck.too_slow], deadline=None)
+@settings(max_examples=tries(8), suppress_health_check=[HealthCheck.too_slow], deadline=None)
 @given(case=cases())
 def test_what_is_waited_for_is_all_that_lets_a_group_go_and_no_more(case: Case) -> None:
     net = pk.Network("needs")

@@ -10,6 +10,7 @@ import pyarrow as pa
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.properties.networks import BASE, TICKS, Case, Input, Oracle, Windowed, arrow_schema, bag, build
+from tests.thoroughness import tries
 
 import penstock as pk
 
@@ -85,7 +86,7 @@ def _table(rows: list[Any], source: Input) -> pa.Table:
     return pa.table([pa.array(c, f.type) for c, f in zip(columns, schema, strict=True)], schema=schema)
 
 
-@settings(max_examples=50, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=tries(50), suppress_health_check=[HealthCheck.too_slow])
 @given(source=broken_inputs(), size=st.integers(1, 9), advance=st.integers(1, 9), by=st.sampled_from([(), ("k",)]))
 def test_late_is_what_lies_below_what_its_shard_had_issued_before_its_train(
     source: Input, size: int, advance: int, by: tuple[str, ...]

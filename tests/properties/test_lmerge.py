@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from tests.algebra.temporal.prefixes import SCHEMA, table
 from tests.boxes.lmerge import oracle
 from tests.boxes.lmerge.copies import Merge, batches, element_source, mark_of, random_copies
+from tests.thoroughness import tries
 
 import penstock as pk
 from penstock.algebra.ticks import BEGINNING, END
@@ -45,7 +46,7 @@ def stable_of(mark: int) -> float:
 
 
 @pytest.mark.parametrize(("case", "policy"), CHOICES)
-@settings(max_examples=8)
+@settings(max_examples=tries(8))
 @given(
     seed=st.integers(0, 2**32),
     inputs=st.integers(2, 4),
@@ -81,7 +82,7 @@ def test_the_output_is_the_database_and_follows_all_copies(
         assert sent.total() <= received.total()
 
 
-@settings(max_examples=12)
+@settings(max_examples=tries(12))
 @given(
     seed=st.integers(0, 2**32),
     case=st.sampled_from(["R0", "R1", "R2", "R3", "R3-", "R4"]),
@@ -109,7 +110,7 @@ def test_a_network_gives_the_database_however_it_is_cut(
     assert result.record().boxes["merged"].held_rows == 0
 
 
-@settings(max_examples=6)
+@settings(max_examples=tries(6))
 @given(seed=st.integers(0, 2**32), case=st.sampled_from(["R3", "R4"]))
 def test_the_product_agrees_with_the_definitions(seed: int, case: str) -> None:
     """pk.tdb and pk.compatible against plain Python, on prefixes that are compatible and on such that are not."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import math
-import os
 import tempfile
 from dataclasses import replace
 from typing import Any
@@ -14,11 +13,12 @@ import pytest
 from hypothesis import HealthCheck, given, note, settings
 from hypothesis import strategies as st
 from tests.properties.networks import Case, Input, Oracle, Windowed, arrow_schema, bag, build, cases, recut
+from tests.thoroughness import tries
 
 import penstock as pk
 from penstock.runtime.board import Record
 
-LOCAL_CASES = int(os.environ.get("PENSTOCK_PROPERTY_CASES", "120"))
+LOCAL_CASES = tries(120)
 NO_FIXTURE_CHECK = [HealthCheck.function_scoped_fixture, HealthCheck.too_slow, HealthCheck.data_too_large]
 
 
@@ -96,14 +96,14 @@ def test_any_network_agrees_with_duckdb_over_the_whole_input(case: Case) -> None
 
 
 @pytest.mark.spark
-@settings(max_examples=4, suppress_health_check=NO_FIXTURE_CHECK)
+@settings(max_examples=tries(4), suppress_health_check=NO_FIXTURE_CHECK)
 @given(case=cases(rows=16, boxes=5, aggregates=2, trains=st.sampled_from([None, 9, 12])))
 def test_any_network_agrees_with_duckdb_on_spark(case: Case, spark_ready: Any) -> None:
     small = replace(case, buckets=min(case.buckets, 3), tasks=min(case.tasks, 2))
     check(small, run(small, "spark"))
 
 
-@settings(max_examples=15, suppress_health_check=NO_FIXTURE_CHECK)
+@settings(max_examples=tries(15), suppress_health_check=NO_FIXTURE_CHECK)
 @given(
     case=cases(rows=25, boxes=4, aggregates=2),
     train=st.sampled_from([1, 2, 5, None]),
@@ -136,7 +136,7 @@ class InterruptError(Exception):
     pass
 
 
-@settings(max_examples=20, suppress_health_check=NO_FIXTURE_CHECK)
+@settings(max_examples=tries(20), suppress_health_check=NO_FIXTURE_CHECK)
 @given(case=cases(rows=25, boxes=4, aggregates=2, trains=st.sampled_from([2, 4, 9])), after=st.integers(0, 5))
 def test_a_run_interrupted_after_any_batch_goes_on_to_the_same_answer(case: Case, after: int) -> None:
     def interrupt(record: Record) -> None:

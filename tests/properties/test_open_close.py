@@ -10,6 +10,7 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.properties.events import Database, database_of, element
+from tests.thoroughness import tries
 
 import penstock as pk
 from penstock.storage.temporary import TemporaryFolder
@@ -48,7 +49,7 @@ ROWS = st.lists(
 )
 
 
-@settings(max_examples=30)
+@settings(max_examples=tries(30))
 @given(rows=ROWS, train=st.sampled_from([1, 3, None]), buckets=st.integers(1, 3))
 def test_opens_and_closes_in_any_order_come_to_the_events_of_the_rule(
     rows: list[Row], train: int | None, buckets: int
@@ -90,7 +91,7 @@ def alternating(draw: Any) -> list[Row | tuple[str, int, None]]:
     return rows
 
 
-@settings(max_examples=20)
+@settings(max_examples=tries(20))
 @given(rows=alternating(), train=st.sampled_from([1, 2, None]), buckets=st.integers(1, 3))
 def test_there_and_back_is_the_same_database(rows: Any, train: int | None, buckets: int) -> None:
     place = TemporaryFolder("open-close-")

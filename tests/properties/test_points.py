@@ -7,7 +7,6 @@ end. Between batches files are merged, and old ones leave.
 
 from __future__ import annotations
 
-import os
 import tempfile
 from collections import Counter
 from collections.abc import Callable
@@ -19,6 +18,7 @@ import deltalake
 import pytest
 from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
+from tests.thoroughness import tries
 
 import penstock as pk
 from penstock.connectors.points import clustering
@@ -29,7 +29,7 @@ from penstock.runtime.opening import open_job
 from penstock.runtime.settings import PROCESS, Settings
 from penstock.storage.folder import Folder
 
-CASES = int(os.environ.get("PENSTOCK_PROPERTY_CASES", "10"))
+CASES = tries(10)
 DELAY = 6
 OUTPUTS = ("all", "first", "threes", "sorted")
 PROPERTY = settings(max_examples=CASES, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])

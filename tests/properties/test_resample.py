@@ -22,6 +22,7 @@ from tests.properties.networks import (
     oracle_connection,
     policy_of,
 )
+from tests.thoroughness import tries
 
 import penstock as pk
 from penstock.algebra.ticks import BEGINNING, END
@@ -140,7 +141,7 @@ def check_progress(case: Case, result: pk.Result) -> None:
     assert stated == math.inf
 
 
-@settings(max_examples=40, suppress_health_check=QUIET)
+@settings(max_examples=tries(40), suppress_health_check=QUIET)
 @given(case=cases())
 def test_windows_agree_with_duckdb_over_the_whole_input(case: Case) -> None:
     check(case, run(case), list(case.right.rows))
@@ -160,7 +161,7 @@ def judged(rows: list[tuple[Any, ...]], slack: int, group: Any) -> tuple[list[An
     return fine, late
 
 
-@settings(max_examples=40, suppress_health_check=QUIET)
+@settings(max_examples=tries(40), suppress_health_check=QUIET)
 @given(case=cases(policies=("delayed", "punctuated")), slack=st.integers(0, 3))
 def test_an_assumed_order_sets_late_tuples_aside_and_answers_for_the_rest(case: Case, slack: int) -> None:
     # Shards arrive one after the other inside of a batch; the model knows one order only.
@@ -178,7 +179,7 @@ def test_an_assumed_order_sets_late_tuples_aside_and_answers_for_the_rest(case: 
     assert bag(result.late("box"), schema) == bag(expected, schema)
 
 
-@settings(max_examples=40, suppress_health_check=QUIET)
+@settings(max_examples=tries(40), suppress_health_check=QUIET)
 @given(
     left=st.lists(st.integers(0, 40), max_size=8),
     right=st.lists(st.tuples(st.sampled_from(["x", "y", None]), st.integers(0, 60)), max_size=25),
@@ -237,7 +238,7 @@ def scripts(draw: Any) -> list[Batch]:
     return [*made, ([], [], (END, low[1])), ([], [], (END, END))]
 
 
-@settings(max_examples=60, suppress_health_check=QUIET)
+@settings(max_examples=tries(60), suppress_health_check=QUIET)
 @given(script=scripts(), size=st.sampled_from([0, 1, 5, 30]), slack=st.sampled_from([None, 0, 1]))
 def test_exactly_what_the_definition_asks_for_is_held_after_every_punctuation(
     script: list[Batch], size: int, slack: int | None

@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.thoroughness import tries
 
 import penstock as pk
 from penstock.algebra.source import Source
@@ -70,7 +71,7 @@ def test_below_the_mark_is_what_has_more_than_slack_larger_tuples_before_it(valu
         assert (value < mark(values[:at], slack)) == (sum(before > value for before in values[:at]) > slack)
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=tries(25), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
     rows=st.lists(st.tuples(st.integers(-8, 30), st.sampled_from("abc")), min_size=1, max_size=24),
     spare=st.integers(0, 2),

@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, given, note, settings
 from hypothesis import strategies as st
 from tests.operators.scripted import box_of, source, stamped
 from tests.properties.networks import TICKS, Case, Input, Oracle, Windowed, arrow_schema, bag, inputs, policy_of
+from tests.thoroughness import tries
 
 import penstock as pk
 from penstock.algebra.marks import Marks
@@ -75,7 +76,7 @@ def build(case: Case, arguments: dict[str, Any]) -> pk.Network:
     return net
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=SLOW_IS_FINE)
+@settings(max_examples=tries(60), deadline=None, suppress_health_check=SLOW_IS_FINE)
 @given(smoothed())
 def test_results_are_those_of_the_whole_input(drawn: tuple[Case, dict[str, Any]]) -> None:
     case, arguments = drawn
@@ -154,7 +155,7 @@ def batches(draw: Any) -> list[tuple[list[tuple[int, int]], int]]:
     return [(rows, mark) for (rows, _), mark in zip(found, marks, strict=True)]
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=SLOW_IS_FINE)
+@settings(max_examples=tries(60), deadline=None, suppress_health_check=SLOW_IS_FINE)
 @given(st.integers(1, 12), st.integers(1, 15), flushes(), batches())
 def test_a_result_is_at_most_the_delay_later(
     size: int, advance: int, arguments: dict[str, Any], given_batches: list[tuple[list[tuple[int, int]], int]]
@@ -171,7 +172,7 @@ def test_a_result_is_at_most_the_delay_later(
     assert both.mark == END
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=SLOW_IS_FINE)
+@settings(max_examples=tries(40), deadline=None, suppress_health_check=SLOW_IS_FINE)
 @given(st.integers(1, 12), st.integers(1, 15), st.integers(1, 9), st.integers(1, 20), batches())
 def test_what_leaves_an_in_order_table_is_in_order(
     size: int, advance: int, every: int, table: int, given_batches: list[tuple[list[tuple[int, int]], int]]
@@ -187,7 +188,7 @@ def test_what_leaves_an_in_order_table_is_in_order(
     assert sorted(both.left["high"]) == sorted(both.left["plain"])
 
 
-@settings(max_examples=20, deadline=None, suppress_health_check=SLOW_IS_FINE)
+@settings(max_examples=tries(20), deadline=None, suppress_health_check=SLOW_IS_FINE)
 @given(smoothed())
 def test_the_same_batches_give_the_same_bytes(drawn: tuple[Case, dict[str, Any]]) -> None:
     case, arguments = drawn

@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.properties.journeys import by_every_way
 from tests.properties.temporal import Database
+from tests.thoroughness import tries
 
 import penstock as pk
 from penstock.runtime.board import Record
@@ -111,7 +112,7 @@ def hashable(elements: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [dict(zip(e, plain(e.values()), strict=True)) for e in elements]
 
 
-@settings(max_examples=25)
+@settings(max_examples=tries(25))
 @given(case=cases())
 def test_after_every_batch_events_are_the_aggregate_of_what_has_arrived(case: Case) -> None:
     played = play(case.network(), case.script(), buckets=case.buckets)
@@ -132,7 +133,7 @@ def test_after_every_batch_events_are_the_aggregate_of_what_has_arrived(case: Ca
     assert work.released == len(taken)
 
 
-@settings(max_examples=10)
+@settings(max_examples=tries(10))
 @given(case=cases())
 def test_what_has_not_changed_is_not_said_again(case: Case) -> None:
     played = play(case.network(), case.script(), buckets=case.buckets)
@@ -149,7 +150,7 @@ def test_what_has_not_changed_is_not_said_again(case: Case) -> None:
         assert not withdrawn & said
 
 
-@settings(max_examples=5)
+@settings(max_examples=tries(5))
 @given(case=cases(), ways=st.lists(st.sampled_from([EXPRESS, EXCHANGE]), min_size=1, max_size=5))
 def test_any_way_leaves_the_same_bytes(case: Case, ways: list[str]) -> None:
     elements = [pk.clock(1_000), *(e for rows, mark in case.batches for e in case.elements(rows, mark))]
@@ -163,7 +164,7 @@ class InterruptError(Exception):
     pass
 
 
-@settings(max_examples=5)
+@settings(max_examples=tries(5))
 @given(case=cases(), after=st.integers(0, 3))
 def test_a_run_interrupted_after_any_batch_goes_on_to_the_same_answer(case: Case, after: int) -> None:
     elements = [e for rows, mark in case.batches for e in case.elements(rows, mark)]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from typing import Any
 
@@ -12,11 +11,12 @@ from hypothesis import HealthCheck, given, note, settings
 from hypothesis import strategies as st
 from tests.properties import networks
 from tests.properties.stepped import Case, Flow, build, cases
+from tests.thoroughness import tries
 
 import penstock as pk
 from penstock.plan.plan import ARCHITECTURES
 
-CASES = int(os.environ.get("PENSTOCK_PROPERTY_CASES", "6"))
+CASES = tries(6)
 """Of each architecture; a search takes thousands."""
 
 
@@ -41,7 +41,7 @@ def test_any_network_stepped_to_its_end_gives_what_a_run_gives(case: Case, relax
         assert bag(stepper.errors(source.name)) == bag(wanted.errors(source.name)), f"errors of {source.name}"
 
 
-@settings(max_examples=CASES // 2, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@settings(max_examples=max(2, CASES // 2), suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(case=networks.cases(rows=16), relaxed=st.booleans(), architecture=st.sampled_from(ARCHITECTURES))
 def test_networks_over_all_kinds_of_time_step_to_what_a_run_gives(
     case: networks.Case, relaxed: bool, architecture: str
@@ -111,7 +111,7 @@ def _grown(net: pk.Network, streams: list[pk.Stream], draws: list[tuple[str, int
 KINDS = st.sampled_from(["filter", "map", "union", "merge", "aggregate", "join"])
 
 
-@settings(max_examples=20)
+@settings(max_examples=tries(20))
 @given(
     given_inputs=st.lists(inputs(), min_size=1, max_size=3),
     draws=st.lists(st.tuples(KINDS, st.integers(0, 7), st.integers(0, 7)), min_size=1, max_size=5),

@@ -10,6 +10,7 @@ import pyarrow as pa
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.properties.networks import oracle_connection
+from tests.thoroughness import tries
 
 import penstock as pk
 
@@ -91,7 +92,7 @@ def answer(sql: str, **tables: pa.Table) -> pa.Table:
         return connection.sql(sql).to_arrow_table()
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=tries(60), suppress_health_check=[HealthCheck.too_slow])
 @given(case=cases())
 def test_a_join_is_what_sql_says_of_the_whole_input(case: Case) -> None:
     net, stream = source(case)
@@ -111,7 +112,7 @@ def test_a_join_is_what_sql_says_of_the_whole_input(case: Case) -> None:
         assert ids == sorted(ids), "tuples leave in the order in which they came"
 
 
-@settings(max_examples=40, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=tries(40), suppress_health_check=[HealthCheck.too_slow])
 @given(case=cases(), size=st.integers(1, 5))
 def test_windows_before_and_behind_a_join_are_what_sql_says(case: Case, size: int) -> None:
     """Counts by key at a stage, joined there, and summed by an attribute of the table at another."""

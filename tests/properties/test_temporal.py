@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.properties.arranged import arrangements, assert_same, outcome, run_arranged
 from tests.properties.events import SCHEMA, Database, Script, database, database_of, scripts
+from tests.thoroughness import tries
 
 import penstock as pk
 
@@ -25,7 +26,7 @@ def source(net: pk.Network, script: Script, train: int | None, name: str = "in",
     return net.source(name, pk.temporal(rows, **promises), progress=pk.punctuated())
 
 
-@settings(max_examples=25)
+@settings(max_examples=tries(25))
 @given(script=scripts(mistakes=True), **CUTS)
 def test_an_input_passes_what_is_legal_and_refuses_the_rest(
     script: Script, train: int | None, buckets: int, tasks: int
@@ -53,7 +54,7 @@ def wanted(database: Database) -> Database:
     return found
 
 
-@settings(max_examples=25)
+@settings(max_examples=tries(25))
 @given(left=scripts(mistakes=True), right=scripts(), **CUTS)
 def test_filter_map_and_union_mean_what_they_mean_for_the_database_at_every_batch(
     left: Script, right: Script, train: int | None, buckets: int, tasks: int
@@ -72,7 +73,7 @@ def test_filter_map_and_union_mean_what_they_mean_for_the_database_at_every_batc
     assert database(rows) == wanted(database(left.legal())) + wanted(database(right.legal()))
 
 
-@settings(max_examples=20)
+@settings(max_examples=tries(20))
 @given(script=scripts(mistakes=True), train=st.sampled_from([1, 3, None]), buckets=st.integers(1, 3))
 def test_what_is_held_is_what_is_not_fully_frozen(script: Script, train: int | None, buckets: int) -> None:
     net = pk.Network("net")
@@ -92,7 +93,7 @@ def test_what_is_held_is_what_is_not_fully_frozen(script: Script, train: int | N
     assert not seen or seen[-1][1] == 0
 
 
-@settings(max_examples=20)
+@settings(max_examples=tries(20))
 @given(script=scripts(mistakes=True), train=st.sampled_from([1, 3, None]), buckets=st.integers(1, 3))
 def test_every_event_is_a_fact_once_and_not_before_it_is_frozen(
     script: Script, train: int | None, buckets: int
@@ -114,7 +115,7 @@ def test_every_event_is_a_fact_once_and_not_before_it_is_frozen(
     assert found == database(script.legal())
 
 
-@settings(max_examples=20, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=tries(20), suppress_health_check=[HealthCheck.too_slow])
 @given(left=scripts(mistakes=True), right=scripts(), data=st.data())
 def test_a_network_that_is_arranged_anew_gives_the_same(left: Script, right: Script, data: Any) -> None:
     net = pk.Network("net")

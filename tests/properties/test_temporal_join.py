@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from tests.properties.journeys import by_every_way
 from tests.properties.temporal import Database, Event, until
 from tests.properties.temporal_source import temporal_source
+from tests.thoroughness import tries
 
 import penstock as pk
 from penstock.runtime.settings import EXCHANGE, EXPRESS
@@ -120,7 +121,7 @@ def cases(draw: Any) -> Case:
     return Case(draw(st.sampled_from([*PREDICATES])), batches, draw(st.integers(1, 3)))
 
 
-@settings(max_examples=40)
+@settings(max_examples=tries(40))
 @given(case=cases())
 def test_after_every_batch_events_are_the_join_of_the_events_of_both_sides(case: Case) -> None:
     script = [{name: batch[side].elements() for side, name in enumerate("ab")} for batch in case.batches]
@@ -138,7 +139,7 @@ def test_after_every_batch_events_are_the_join_of_the_events_of_both_sides(case:
     assert played.records[-1].boxes["pairs"].held_rows == 0
 
 
-@settings(max_examples=5)
+@settings(max_examples=tries(5))
 @given(case=cases(), ways=st.lists(st.sampled_from([EXPRESS, EXCHANGE]), min_size=1, max_size=5))
 def test_any_way_leaves_the_same_bytes(case: Case, ways: list[str]) -> None:
     with by_every_way(lambda: case.network(train=3), ways, buckets=case.buckets) as mixed:

@@ -8,6 +8,7 @@ import duckdb
 import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.thoroughness import tries
 
 import penstock as pk
 from penstock.runtime.board import Record
@@ -66,7 +67,7 @@ def counted(table: pa.Table, names: list[str]) -> list[str]:
     return sorted(map(repr, plain))
 
 
-@settings(max_examples=60)
+@settings(max_examples=tries(60))
 @given(
     case=disordered(),
     spec=tops(),
@@ -108,7 +109,7 @@ def test_an_in_order_plan_gives_the_same(case: Any, spec: dict[str, Any], train:
     assert counted(found, names) == counted(expected(rows, **spec), names)
 
 
-@settings(max_examples=15)
+@settings(max_examples=tries(15))
 @given(case=disordered(), spec=tops())
 def test_stepped_tuple_by_tuple_it_gives_the_same(case: Any, spec: dict[str, Any]) -> None:
     rows, bound = case

@@ -7,6 +7,7 @@ from hypothesis import given, note, settings
 from hypothesis import strategies as st
 from tests.properties.networks import Case, arrow_schema, bag, build, cases
 from tests.properties.test_networks import NO_FIXTURE_CHECK
+from tests.thoroughness import tries
 
 import penstock as pk
 from penstock.algebra.box import Output, Port
@@ -40,7 +41,7 @@ def _grown(stream: pk.Stream, shape: str) -> pk.Stream:
     return stream.aggregate({"number": "count(*)"}, on=on, size=size, assuming=pk.order(on, slack=10**6))
 
 
-@settings(max_examples=40, suppress_health_check=NO_FIXTURE_CHECK)
+@settings(max_examples=tries(40), suppress_health_check=NO_FIXTURE_CHECK)
 @given(
     case=cases(rows=15, boxes=4, aggregates=2),
     dead=st.lists(

@@ -6,7 +6,6 @@ batch the files of state and of kept results are compared. Clocks are scripted, 
 
 from __future__ import annotations
 
-import os
 import random
 from dataclasses import replace
 from pathlib import Path
@@ -20,13 +19,14 @@ from tests.properties.journeys import by_every_way, journey, same
 from tests.properties.networks import Case, Input, Oracle, Windowed, arrow_schema, bag, build, recut
 from tests.properties.test_late_tuples import _table, broken_inputs, late_and_on_time
 from tests.properties.test_networks import NO_FIXTURE_CHECK
+from tests.thoroughness import tries
 
 import penstock as pk
 from penstock.plan.compile import compile_network
 from penstock.plan.plan import ARCHITECTURES, IN_ORDER
 from penstock.runtime.settings import EXCHANGE, EXPRESS
 
-CASES = int(os.environ.get("PENSTOCK_PROPERTY_CASES", "8"))
+CASES = tries(8)
 """Of each test; a search takes thousands."""
 CLOCK = pk.clock(1_000)
 

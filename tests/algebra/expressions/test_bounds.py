@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.thoroughness import tries
 
 from penstock.algebra.expressions.binding import bind_predicate
 from penstock.algebra.expressions.bounds import (
@@ -139,7 +140,7 @@ ROW = st.tuples(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=tries(60), deadline=None)
 @given(PREDICATES, st.lists(ROW, min_size=1, max_size=8))
 def test_no_row_that_a_predicate_takes_is_beyond_its_bounds(predicate: str, rows: list[Any]) -> None:
     schema = pa.schema([SCHEMA.field(name) for name in ("k", "s", "day", "x")])

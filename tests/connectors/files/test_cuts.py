@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.thoroughness import tries
 
 from penstock.connectors.connector import Limit
 from penstock.connectors.files.declaration import files
@@ -69,7 +70,7 @@ def test_csv(lines: list[str], line_end: str, split_bytes: int) -> None:
     check("a.csv", lines, line_end, split_bytes)
 
 
-@settings(max_examples=25)
+@settings(max_examples=tries(25))
 @given(st.lists(JSON_LINE, min_size=1, max_size=12), st.sampled_from(["\n", "\r\n"]), st.integers(1, 80))
 def test_json_lines(lines: list[str], line_end: str, split_bytes: int) -> None:
     check("a.jsonl", lines, line_end, split_bytes)

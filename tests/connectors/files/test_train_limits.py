@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.thoroughness import tries
 
 import penstock as pk
 from penstock.connectors.connector import Limit
@@ -171,7 +172,7 @@ def test_no_train_is_larger_than_train_bytes_when_texts_are_long(data: Path, nam
     assert max(counts) <= 550 if name.startswith("a.p") or "arrow" in name else 1_000
 
 
-@settings(max_examples=40)
+@settings(max_examples=tries(40))
 @given(
     st.sampled_from(NAMES), st.integers(1, 60), st.integers(200, 20_000), st.integers(0, 300), st.integers(50, 4_000)
 )
@@ -202,7 +203,7 @@ def _tuples(connector: Any, train_rows: int, train_bytes: int) -> tuple[list[Any
             return tuples, rejects, lengths
 
 
-@settings(max_examples=3)
+@settings(max_examples=tries(3))
 @given(st.sampled_from(["a.parquet", "a.csv"]), st.integers(20, 80), st.integers(1_000, 20_000))
 def test_any_length_of_a_train_gives_the_same_results(name: str, train_rows: int, train_bytes: int) -> None:
     results = []

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from tests.properties.events import Database, Script, database, scripts
+from tests.thoroughness import tries
 
 import penstock as pk
 from penstock.algebra.temporal.elements import element_schema
@@ -48,7 +49,7 @@ def marks(stable: int) -> OutputProgress:
     return OutputProgress({}, {"sync": stable}, ELEMENTS)
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=tries(15), deadline=None)
 @given(script=scripts(most=12))
 def test_a_table_holds_the_events_as_they_are_after_each_batch(script: Script) -> None:
     place = TemporaryFolder("current-")

@@ -8,6 +8,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from tests.properties.events import Database, Script, database, scripts
+from tests.thoroughness import tries
 
 from penstock.algebra.temporal.elements import element_schema
 from penstock.connectors.temporal.event_netting import change_of, event_schema, taken_away
@@ -24,7 +25,7 @@ def counted(events: pa.Table) -> Database:
     return Counter(((row["k"], row["v"]), row["vs"], row["ve"]) for row in events.to_pylist())
 
 
-@settings(max_examples=60)
+@settings(max_examples=tries(60))
 @given(script=scripts())
 def test_batches_of_any_length_lead_to_the_database(script: Script) -> None:
     for length in (1, 3, 100):
