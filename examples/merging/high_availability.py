@@ -1,9 +1,9 @@
 """High availability: one query runs twice, a copy is killed, and the result misses nothing.
 
-Two processes count packets per second and address, each on its own, and each writes its counts to a Delta table of its
-own. This process merges both tables into one stream with `pk.lmerge`. While packets come in, one copy is killed with
-SIGKILL at a random moment, and started again some seconds later. In the end the merged counts are compared with what
-DuckDB counts over all packets.
+Two processes count packets per half second and address, each on its own, and each writes its counts to a Delta table
+of its own. This process merges both tables into one stream with `pk.lmerge`. While packets come in, one copy is killed
+with SIGKILL at a random moment, and started again some seconds later. In the end the merged counts are compared with
+what DuckDB counts over all packets.
 
     python examples/merging/high_availability.py                one kill
     python examples/merging/high_availability.py --kills 10     ten, one after the other
@@ -33,9 +33,10 @@ from checking import difference, wait_until
 import penstock as pk
 
 COPIES = ("left", "right")
-EVERY = 0.5
+WINDOW = "500 milliseconds"
+EVERY = 0.25
 """Seconds between two files of packets."""
-PER_FILE = 500
+PER_FILE = 250
 STEP_US = int(EVERY * 1e6) // PER_FILE
 SCHEMA = {"ts": "timestamp[us]", "address": "int64", "bytes": "int64"}
 AWAY = 6.0
@@ -45,11 +46,11 @@ SETTLE = 5.0
 
 
 def counting(place: Path, copy: str) -> pk.Network:
-    """The query: packets and bytes per second and address."""
+    """The query: packets and bytes per window and address."""
     net = pk.Network(f"counting-{copy}")
     files = pk.files(str(place / "packets"), follow=True)
     packets = net.source("packets", files, schema=SCHEMA, on="ts", progress=pk.delayed("200 milliseconds"))
-    counts = packets.aggregate({"n": "count(*)", "total": "sum(bytes)"}, on="ts", size="1 second", by="address")
+    counts = packets.aggregate({"n": "count(*)", "total": "sum(bytes)"}, on="ts", size=WINDOW, by="address")
     counts.output("counts", to=pk.delta(str(place / copy)))
     return net
 
@@ -71,7 +72,7 @@ def counts_schema() -> dict[str, str]:
 
 
 class Packets(threading.Thread):
-    """Writes a file of packets every half a second, until it is told to end."""
+    """Writes a file of packets every quarter of a second, until it is told to end."""
 
     def __init__(self, place: Path) -> None:
         super().__init__(daemon=True)
@@ -159,12 +160,11 @@ def merge_under_kills(place: Path, kills: int, seed: int) -> dict[str, object]:
 
 
 def expected(place: Path) -> pa.Table:
-    """What DuckDB counts over all packets, but for the last second, which stays open."""
-    packets = f"'{place}/packets/*.parquet'"
+    """What DuckDB counts over all packets, but for the last one, whose window stays open."""
+    packets, start = f"'{place}/packets/*.parquet'", f"time_bucket(INTERVAL '{WINDOW}', p.ts)"
     return duckdb.sql(
-        "SELECT time_bucket(INTERVAL 1 SECOND, p.ts) AS ts, address, count(*) AS n, sum(bytes)::BIGINT AS total "
-        f"FROM {packets} p WHERE p.ts < (SELECT max(ts) - INTERVAL 1 SECOND FROM {packets}) "
-        "GROUP BY time_bucket(INTERVAL 1 SECOND, p.ts), address"
+        f"SELECT {start} AS ts, address, count(*) AS n, sum(bytes)::BIGINT AS total "
+        f"FROM {packets} p WHERE p.ts < (SELECT max(ts) FROM {packets}) GROUP BY {start}, address"
     ).to_arrow_table()
 
 
