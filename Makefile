@@ -23,8 +23,8 @@ test: .venv/.ready ## Run the tests, the doctests and the snippets of the docs (
 	@$(BIN)/pytest --numprocesses auto --maxprocesses 4 --dist loadgroup $(PYTEST)
 
 test-long: .venv/.ready ## Run the tests with all cases, ten kills each, and the long examples
-	@PENSTOCK_THOROUGH=1 PENSTOCK_KILLS=10 PENSTOCK_ATTACH_KILLS=10 PENSTOCK_CHANGE_KILLS=10 PENSTOCK_POWER_CUTS=8 \
-	    PENSTOCK_EXAMPLES=1 $(BIN)/pytest --numprocesses 2 --dist loadgroup --timeout 3600 $(PYTEST)
+	@PENSTOCK_THOROUGH=1 PENSTOCK_KILLS=10 PENSTOCK_ATTACH_KILLS=10 PENSTOCK_CHANGE_KILLS=10 PENSTOCK_ARRANGED_KILLS=10 \
+	    PENSTOCK_POWER_CUTS=8 PENSTOCK_EXAMPLES=1 $(BIN)/pytest --numprocesses 2 --dist loadgroup --timeout 3600 $(PYTEST)
 
 lint: .venv/.ready ## Check style, format, types and the direction of imports
 	$(BIN)/ruff check .
