@@ -100,7 +100,7 @@ class Run:
     """The peer's label."""
     rows: int
     seconds: float
-    peak_rss_mb: float
+    peak_pss_mb: float
     correct: bool
     detail: Mapping[str, Any] = field(default_factory=dict)
     case: str = ""

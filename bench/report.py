@@ -34,7 +34,7 @@ def document(
             name: {
                 "seconds": run.seconds,
                 "rows_per_s": run.rows_per_s,
-                "peak_rss_mb": run.peak_rss_mb,
+                "peak_pss_mb": run.peak_pss_mb,
                 "correct": run.correct,
             }
             for name, run in results.items()
@@ -77,6 +77,9 @@ def load(file: Path) -> dict[str, Any]:
             found=f"JSON without {', '.join(missing)}",
         )
     told: dict[str, Any] = found
+    for result in told["results"].values():
+        if "peak_rss_mb" in result:  # what it was called in results of before, though it always was PSS
+            result["peak_pss_mb"] = result.pop("peak_rss_mb")
     return told
 
 
@@ -84,7 +87,7 @@ def table(found: Mapping[str, Any]) -> Table:
     """The results side by side; the ratio says how many times as fast as that peer we are."""
     shown = Table(title=f"{found['bench']}: {found['rows']:,} rows, {found['groups']:,} groups", title_justify="left")
     shown.add_column("name")
-    for heading in ("seconds", "M rows/s", "peak RSS MB", "correct", "ratio"):
+    for heading in ("seconds", "M rows/s", "peak PSS MB", "correct", "ratio"):
         shown.add_column(heading, justify="right")
     for name, result in found["results"].items():
         ratio = found["ratios"].get(name)
@@ -92,7 +95,7 @@ def table(found: Mapping[str, Any]) -> Table:
             name,
             f"{result['seconds']:.2f}",
             f"{result['rows_per_s'] / 1e6:.3g}",
-            f"{result['peak_rss_mb']:,.0f}",
+            f"{result['peak_pss_mb']:,.0f}",
             "yes" if result["correct"] else "[bold red]NO[/]",
             "" if ratio is None else f"{ratio:.2f}",
         )

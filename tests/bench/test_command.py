@@ -121,8 +121,8 @@ def test_the_json_has_exactly_the_promised_shape() -> None:
         "rows": 100,
         "groups": 7,
         "results": {
-            OURS: {"seconds": 0.5, "rows_per_s": 200.0, "peak_rss_mb": 10.0, "correct": True},
-            "duckdb": {"seconds": 0.25, "rows_per_s": 400.0, "peak_rss_mb": 5.0, "correct": True},
+            OURS: {"seconds": 0.5, "rows_per_s": 200.0, "peak_pss_mb": 10.0, "correct": True},
+            "duckdb": {"seconds": 0.25, "rows_per_s": 400.0, "peak_pss_mb": 5.0, "correct": True},
         },
         "ratios": {"duckdb": 0.5},
     }
@@ -144,7 +144,7 @@ def test_the_table_has_a_row_for_each_peer() -> None:
         "name",
         "seconds",
         "M rows/s",
-        "peak RSS MB",
+        "peak PSS MB",
         "correct",
         "ratio",
     ]
