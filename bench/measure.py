@@ -12,6 +12,7 @@ import shutil
 import statistics
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -58,12 +59,26 @@ def measure(
         for turn, folder in zip(shared, folders, strict=True):
             folder.mkdir(parents=True)
             jobs.append(Job(bench.name, turn.peer, size, data.resolve(), folder.resolve()))
-        done = run_in_turn(bench, jobs, partial(_heard, watch, shared))
+        done = _done(bench, jobs, partial(_heard, watch, shared))
         for turn, each in zip(shared, done, strict=True):
             runs[turn.peer].append(replace(each, round=turn.round, turn=turn.number))
         for folder in folders:
             shutil.rmtree(folder, ignore_errors=True)
     return runs
+
+
+def _done(bench: Benchmark, jobs: Sequence[Job], watch: Callable[[int, str], None]) -> list[Run]:
+    """The runs of a process; of a benchmark with patience, a process that fails is told, and does not end the rest."""
+    try:
+        return run_in_turn(bench, jobs, watch)
+    except WorldError as error:
+        if not hasattr(bench, "patience"):
+            raise
+        reason = str(error)
+        watch(0, f"wrong: {reason}")
+        return [
+            Run(job.peer, 0, 0.0, 0.0, False, case=named(bench.peers, job.peer).case, failure=reason) for job in jobs
+        ]
 
 
 def _heard(watch: Watch, turns: Sequence[Turn], at: int, stage: str) -> None:
@@ -83,6 +98,11 @@ def run_in_turn(bench: Benchmark, jobs: Sequence[Job], watch: Callable[[int, str
     log_file = jobs[0].scratch / "worker.log"
     with log_file.open("w") as log, _start(bench, jobs, log) as worker, Tree(worker.pid) as tree:
         assert worker.stdout is not None
+        patience = getattr(bench, "patience", None)
+        if patience is not None:
+            impatient = threading.Timer(patience, worker.kill)
+            impatient.daemon = True
+            impatient.start()
         for line in worker.stdout:
             event = json.loads(line)
             if event.get("timed"):
@@ -97,6 +117,8 @@ def run_in_turn(bench: Benchmark, jobs: Sequence[Job], watch: Callable[[int, str
             code = worker.wait(GOODBYE_SECONDS)
         except subprocess.TimeoutExpired:
             code = 0  # the results are known; the tree is ended on the way out
+        if patience is not None:
+            impatient.cancel()
     if code != 0 or not len(timed) == len(details) == len(jobs):
         failed = jobs[min(len(details), len(jobs) - 1)]
         raise WorldError(
@@ -124,11 +146,15 @@ def _checked(
 
 
 def best(runs: Mapping[str, Sequence[Run]]) -> dict[str, Run]:
-    """The fastest run of every peer that counts, with its own memory; correct only if all its runs were."""
+    """The fastest run of every peer that counts, with its own memory; correct only if all that it answered was."""
     chosen = {}
     for name, all_runs in runs.items():
-        top = max((each for each in all_runs if each.turn), key=lambda each: each.rows_per_s)
-        correct = all(each.correct for each in all_runs)
+        answered = [each for each in all_runs if not each.failure]
+        if not answered:
+            chosen[name] = all_runs[0]
+            continue
+        top = max((each for each in answered if each.turn), key=lambda each: each.rows_per_s)
+        correct = all(each.correct for each in answered)
         chosen[name] = replace(top, correct=correct)
     return chosen
 

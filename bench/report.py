@@ -22,10 +22,13 @@ def document(
 ) -> dict[str, Any]:
     """The results as JSON: `ratios` are ours over theirs, in rows per second; `growth` compares seconds.
 
-    Of a benchmark whose peers take turns within a process, all `runs` are told as `turns`.
+    Who gave no answer is `unanswered`, with the reason. Of a benchmark whose peers take turns within a process, all
+    `runs` are told as `turns`.
 
     A benchmark that has more to say does so in `told(results)`, and shows it with `shown(found)`.
     """
+    unanswered = {name: run.failure for name, run in results.items() if run.failure}
+    results = {name: run for name, run in results.items() if not run.failure}
     found: dict[str, Any] = {
         "bench": bench.name,
         "rows": size.rows,
@@ -41,6 +44,8 @@ def document(
         },
         "ratios": ratios(results),
     }
+    if unanswered:
+        found["unanswered"] = unanswered
     told = getattr(bench, "told", None)
     if told is not None:
         found.update(told(results))

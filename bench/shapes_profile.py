@@ -1,0 +1,175 @@
+"""Where the time of a cell goes: `penstock bench shapes --profile`.
+
+The cell runs once more, in one process, without Spark (`engine="local"`), in trains of the same length: the same
+planner, intake, stages, state files and outlet. Around its steps stands a stopwatch, which knows one step at a time: a
+step that calls another waits meanwhile. Nothing is estimated; what is in no step is `other`.
+
+| step | what |
+| --- | --- |
+| plan | what the next batch reads, and who reads it |
+| decode | the files, to Arrow |
+| judge | times, lateness and extremes of what was read |
+| entry | stateless boxes, and the low level of stateful ones |
+| exchange | tuples by bucket, into trains and out of them |
+| stage | partial results, taken in by the boxes of a stage |
+| close | what low-water marks complete |
+| state | opening, reading and writing state |
+| output | staging results, and the commit |
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from functools import wraps
+from pathlib import Path
+from typing import Any, Final
+from unittest import mock
+
+from penstock.connectors.files.declaration import Files
+from penstock.runtime import intake, local, stage, ways
+from penstock.runtime.job import Job
+from penstock.runtime.outlet import Outlet
+from penstock.runtime.planner import Planner
+from penstock.runtime.superbox import Superbox
+from penstock.runtime.train import Row
+from penstock.storage.state import State
+from penstock_bench.our_shapes import network, trains
+from penstock_bench.shapes_cells import Cell
+
+STEPS: Final = ("plan", "decode", "judge", "entry", "exchange", "stage", "close", "state", "output", "other")
+
+CALLS: Final[tuple[tuple[Any, str, str], ...]] = (
+    (Planner, "latest", "plan"),
+    (Planner, "assignments", "plan"),
+    (Superbox, "receive", "stage"),
+    (Superbox, "punctuate", "close"),
+    (Row, "tuples", "exchange"),
+    (local, "to_batch", "exchange"),
+    (State, "__init__", "state"),
+    (State, "read", "state"),
+    (State, "save", "state"),
+    (Job, "stage_outputs", "output"),
+    (Outlet, "commit", "output"),
+)
+"""Whose calls are which step."""
+PIECEMEAL: Final[tuple[tuple[Any, str, str], ...]] = (
+    (Files, "read", "decode"),
+    (local, "read_assignment", "judge"),
+    (Superbox, "departures", "entry"),
+    (intake, "trains", "exchange"),
+    (stage, "trains", "exchange"),
+    (local, "from_batches", "exchange"),
+    (local, "run_stage", "stage"),
+    (ways, "run_stage", "stage"),
+)
+"""The same of what comes piece by piece: the step lasts while a piece is made."""
+
+
+class Stopwatch:
+    """Seconds by step, of the thread that made it."""
+
+    def __init__(self) -> None:
+        self.seconds = dict.fromkeys(STEPS, 0.0)
+        self._steps = ["other"]
+        self._thread = threading.get_ident()
+        self._since = time.perf_counter()
+
+    @property
+    def step(self) -> str:
+        return self._steps[-1]
+
+    @contextmanager
+    def at(self, step: str) -> Iterator[None]:
+        """For so long, time is this step's."""
+        if threading.get_ident() != self._thread:
+            yield
+            return
+        self.lap()
+        self._steps.append(step)
+        try:
+            yield
+        finally:
+            self.lap()
+            self._steps.pop()
+
+    def lap(self) -> None:
+        """Give the time since the last lap to the step that it is."""
+        now = time.perf_counter()
+        self.seconds[self.step] += now - self._since
+        self._since = now
+
+
+class ProfiledShape:
+    """A cell in one process, with a stopwatch around its steps."""
+
+    def __init__(self, cell: Cell, mode: str) -> None:
+        self._cell = cell
+        self._mode = mode
+        self._seconds: Mapping[str, float] = {}
+
+    def open(self, scratch: Path) -> None:
+        """There is nothing to bring up."""
+
+    def run(self, data: Path, out: Path) -> None:
+        net, lengths = network(self._cell, data, out), trains(self._mode, data)
+        watch = Stopwatch()
+        with watched(watch):
+            net.run(engine="local", **lengths)
+        watch.lap()
+        self._seconds = watch.seconds
+
+    def told(self) -> Mapping[str, Any]:
+        return {"steps": self._seconds}
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
+@contextmanager
+def watched(watch: Stopwatch) -> Iterator[None]:
+    """A stopwatch around all steps."""
+    with ExitStack() as stack:
+        for owner, name, step in CALLS:
+            stack.enter_context(mock.patch.object(owner, name, _timed(watch, step, getattr(owner, name))))
+        for owner, name, step in PIECEMEAL:
+            stack.enter_context(mock.patch.object(owner, name, _timed_pieces(watch, step, getattr(owner, name))))
+        stack.enter_context(mock.patch.object(Superbox, "push", _timed_push(watch, Superbox.push)))
+        yield
+
+
+def _timed(watch: Stopwatch, step: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    @wraps(function)
+    def timed(*arguments: Any, **named: Any) -> Any:
+        with watch.at(step):
+            return function(*arguments, **named)
+
+    return timed
+
+
+def _timed_pieces(watch: Stopwatch, step: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    @wraps(function)
+    def timed(*arguments: Any, **named: Any) -> Iterator[Any]:
+        pieces = iter(function(*arguments, **named))
+        while True:
+            with watch.at(step):
+                try:
+                    piece = next(pieces)
+                except StopIteration:
+                    return
+            yield piece
+
+    return timed
+
+
+def _timed_push(watch: Stopwatch, push: Callable[..., None]) -> Callable[..., None]:
+    """What enters boxes in the intake is their low level; what a closing window lets go of is part of its closing."""
+
+    @wraps(push)
+    def timed(*arguments: Any) -> None:
+        with watch.at("entry" if watch.step == "judge" else watch.step):
+            push(*arguments)
+
+    return timed
