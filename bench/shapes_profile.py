@@ -2,18 +2,17 @@
 
 The cell runs once more, in one process, without Spark (`engine="local"`), in trains of the same length: the same
 planner, intake, stages, state files and outlet. Around its steps stands a stopwatch, which knows one step at a time: a
-step that calls another waits meanwhile. Nothing is estimated; what is in no step is `other`.
+step that calls another waits meanwhile. Nothing is estimated; what is in no step, such as planning, is `other`.
 
 | step | what |
 | --- | --- |
-| plan | what the next batch reads, and who reads it |
 | decode | the files, to Arrow |
 | judge | times, lateness and extremes of what was read |
 | entry | stateless boxes, and the low level of stateful ones |
 | exchange | tuples by bucket, into trains and out of them |
 | stage | partial results, taken in by the boxes of a stage |
 | close | what low-water marks complete |
-| state | opening, reading and writing state |
+| state | opening, reading and writing state; and bringing what a batch has written to the disk |
 | output | staging results, and the commit |
 """
 
@@ -22,7 +21,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from functools import wraps
 from pathlib import Path
 from typing import Any, Final
@@ -32,18 +31,15 @@ from penstock.connectors.files.declaration import Files
 from penstock.runtime import intake, local, stage, ways
 from penstock.runtime.job import Job
 from penstock.runtime.outlet import Outlet
-from penstock.runtime.planner import Planner
 from penstock.runtime.superbox import Superbox
 from penstock.runtime.train import Row
 from penstock.storage.state import State
 from penstock_bench.our_shapes import network, trains
 from penstock_bench.shapes_cells import Cell
 
-STEPS: Final = ("plan", "decode", "judge", "entry", "exchange", "stage", "close", "state", "output", "other")
+STEPS: Final = ("decode", "judge", "entry", "exchange", "stage", "close", "state", "output", "other")
 
 CALLS: Final[tuple[tuple[Any, str, str], ...]] = (
-    (Planner, "latest", "plan"),
-    (Planner, "assignments", "plan"),
     (Superbox, "receive", "stage"),
     (Superbox, "punctuate", "close"),
     (Row, "tuples", "exchange"),
@@ -137,6 +133,7 @@ def watched(watch: Stopwatch) -> Iterator[None]:
         for owner, name, step in PIECEMEAL:
             stack.enter_context(mock.patch.object(owner, name, _timed_pieces(watch, step, getattr(owner, name))))
         stack.enter_context(mock.patch.object(Superbox, "push", _timed_push(watch, Superbox.push)))
+        stack.enter_context(mock.patch.object(local, "synced_together", _timed_end(watch, local.synced_together)))
         yield
 
 
@@ -171,5 +168,19 @@ def _timed_push(watch: Stopwatch, push: Callable[..., None]) -> Callable[..., No
     def timed(*arguments: Any) -> None:
         with watch.at("entry" if watch.step == "judge" else watch.step):
             push(*arguments)
+
+    return timed
+
+
+def _timed_end(watch: Stopwatch, together: Callable[[], AbstractContextManager[None]]) -> Callable[[], Any]:
+    """Files are brought to the disk where the block ends."""
+
+    @contextmanager
+    def timed() -> Iterator[None]:
+        with ExitStack() as stack:
+            stack.enter_context(together())
+            yield
+            with watch.at("state"):
+                stack.close()
 
     return timed

@@ -17,6 +17,8 @@ PEERS: Final = ("spark-rocksdb", "spark-hdfs", "spark-panes", "duckdb")
 ROCKSDB, HDFS, _, DUCKDB = PEERS
 MOST_MB: Final = 2_048
 MILLION: Final = 1_000_000
+HEADINGS: Final = {"decode": "de-\ncode", "exchange": "ex-\nchange", "output": "out-\nput"}
+"""So narrow that all steps stand side by side."""
 
 
 @dataclass(frozen=True)
@@ -168,13 +170,13 @@ def matrix(found: Mapping[str, Any]) -> Table:
     peers = [name for name in PEERS if any(name in own["peers"] for own in cells.values())]
     title = f"shapes: {found['rows']:,} rows, {found['groups']:,} groups; M rows/s (ratio of ours)"
     table = Table(title=title, title_justify="left")
-    for heading in ("cell", "mode", OURS, "peak PSS MB", *peers):
-        table.add_column(heading, justify="left" if heading in ("cell", "mode") else "right")
+    table.add_column("case", no_wrap=True)
+    for heading in (OURS, "peak PSS MB", *peers):
+        table.add_column(heading, justify="right")
     for case, own in cells.items():
         ours = own["peers"].get(OURS)
         table.add_row(
-            own["cell"],
-            own["mode"],
+            case,
             _rate(own, OURS) if ours else _none(OURS, case, unanswered),
             f"{ours['peak_pss_mb']:,.0f}" if ours else "",
             *(_rate(own, name) if name in own["peers"] else _none(name, case, unanswered) for name in peers),
@@ -196,7 +198,7 @@ def _none(name: str, case: str, unanswered: Mapping[str, str]) -> str:
 def range_table(ranges: Mapping[str, Any]) -> Table:
     table = Table(title="ratio of ours over all cells and modes", title_justify="left")
     for heading in ("over", "worst", "in", "median", "best", "in", "cases"):
-        table.add_column(heading, justify="left" if heading in ("over", "in") else "right")
+        table.add_column(heading, justify="left" if heading in ("over", "in") else "right", no_wrap=True)
     for name, own in ranges.items():
         worst, best = own["worst"], own["best"]
         cells = (f"{worst['ratio']:.2f}", worst["case"], f"{own['median']:.2f}", f"{best['ratio']:.2f}", best["case"])
@@ -218,10 +220,11 @@ def aims_table(aims: Sequence[Mapping[str, Any]]) -> Table:
 def profile_table(profile: Mapping[str, Mapping[str, float]]) -> Table:
     """Nanoseconds that a row takes in every step."""
     steps = [name for name in next(iter(profile.values())) if name != "rows"]
-    title = f"{PROFILE}: ns a row, one process, engine='local', trains as long as in that case"
-    table = Table(title=title, title_justify="left")
-    for heading in ("case", *steps, "all"):
-        table.add_column(heading, justify="left" if heading == "case" else "right")
+    title = f"{PROFILE}: ns a row; one process, engine='local', trains as long as in that case"
+    table = Table(title=title, title_justify="left", box=None, padding=(0, 1, 0, 0))
+    table.add_column("case", no_wrap=True)
+    for step in (*steps, "all"):
+        table.add_column(HEADINGS.get(step, step), justify="right")
     for case, own in profile.items():
         each = [own[name] * 1e9 / own["rows"] for name in steps]
         table.add_row(case, *(f"{value:.0f}" for value in each), f"{sum(each):.0f}")
