@@ -33,4 +33,5 @@ def ratios(figure: Figure, bench: Benchmark, found: Mapping[str, Any]) -> None:
     axes.set_yticks(range(len(cases)), cases)
     axes.set_ylim(len(cases) - 0.5, -0.5)
     axes.set(title="rows a second, ours over theirs")
-    axes.legend(loc="upper left", bbox_to_anchor=(0, -0.06 - 1.2 / (len(cells) + 6)))
+    axes.xaxis.set_major_formatter("{x:g}")
+    figure.legend(loc="outside lower center")
