@@ -13,7 +13,8 @@ import statistics
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -96,13 +97,14 @@ def run_in_turn(bench: Benchmark, jobs: Sequence[Job], watch: Callable[[int, str
     timed: list[tuple[float, int]] = []
     details: list[Mapping[str, Any]] = []
     log_file = jobs[0].scratch / "worker.log"
-    with log_file.open("w") as log, _start(bench, jobs, log) as worker, Tree(worker.pid) as tree:
+    patience = getattr(bench, "patience", None)
+    with (
+        log_file.open("w") as log,
+        _start(bench, jobs, log) as worker,
+        Tree(worker.pid) as tree,
+        _ended_after(patience, worker),
+    ):
         assert worker.stdout is not None
-        patience = getattr(bench, "patience", None)
-        if patience is not None:
-            impatient = threading.Timer(patience, worker.kill)
-            impatient.daemon = True
-            impatient.start()
         for line in worker.stdout:
             event = json.loads(line)
             if event.get("timed"):
@@ -117,13 +119,11 @@ def run_in_turn(bench: Benchmark, jobs: Sequence[Job], watch: Callable[[int, str
             code = worker.wait(GOODBYE_SECONDS)
         except subprocess.TimeoutExpired:
             code = 0  # the results are known; the tree is ended on the way out
-        if patience is not None:
-            impatient.cancel()
     if code != 0 or not len(timed) == len(details) == len(jobs):
         failed = jobs[min(len(details), len(jobs) - 1)]
         raise WorldError(
             f"peer '{failed.peer}' of benchmark '{failed.bench}' failed with exit code {code}",
-            expected="a run to the last result",
+            expected="a run to the last result" + (f" within {patience:.0f} s" if patience is not None else ""),
             found="\n" + "\n".join(log_file.read_text(errors="replace").splitlines()[-LOG_LINES:]),
             hint="leave the peer out with --against, or repair what its log complains about",
         )
@@ -131,6 +131,20 @@ def run_in_turn(bench: Benchmark, jobs: Sequence[Job], watch: Callable[[int, str
         _checked(bench, job, seconds, peak, detail, partial(watch, at))
         for at, (job, (seconds, peak), detail) in enumerate(zip(jobs, timed, details, strict=True))
     ]
+
+
+@contextmanager
+def _ended_after(seconds: float | None, worker: subprocess.Popen[str]) -> Iterator[None]:
+    """A worker that takes longer is ended, and then is one that has failed."""
+    if seconds is None:
+        yield
+        return
+    timer = threading.Timer(seconds, worker.kill)
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
 
 
 def _checked(

@@ -104,7 +104,7 @@ def rows_sql(cell: Cell, data: Path) -> str:
 def expect_cell(cell: Cell, data: Path, file: Path) -> None:
     """Write what the right answer is: all windows, or, of rows, their number and the sum of their hashes."""
     query = answer_sql(cell, data)
-    if not isinstance(cell.question, Windows | TupleWindows | Matches):
+    if isinstance(cell.question, Selection | Unique):
         query = _fingerprint(cell, f"({query})")
     expect(query, file)
 
@@ -119,8 +119,7 @@ def difference(cell: Cell, data: Path, out: Path, expected: Path, *, sees_end: b
     if isinstance(question, Selection | Unique):
         return _rows_differ(cell, got, expected)
     closed = None if sees_end else closed_us(cell, data)
-    native = isinstance(question, Windows) and not sees_end
-    tolerance = question.tolerance if native and isinstance(question, Windows) else 0.0
+    tolerance = question.tolerance if isinstance(question, Windows) and not sees_end else 0.0
     return _windows_differ(question.keys, question.outputs, got, expected, closed, max(tolerance, ROUNDING))
 
 
@@ -186,8 +185,8 @@ def _rows_differ(cell: Cell, got: str, expected: Path) -> str | None:
 
 
 def _fingerprint(cell: Cell, rows: str) -> str:
-    question = cell.question
-    columns = question.by if isinstance(question, Unique) else tuple(getattr(question, "columns", ()))
+    assert isinstance(cell.question, Selection | Unique)
+    columns = cell.question.by if isinstance(cell.question, Unique) else cell.question.columns
     # A time by its microseconds: whether it has a zone is no part of the answer.
     told = ", ".join("epoch_us(ts)" if name == "ts" else name for name in columns)
     return f"SELECT count(*) AS n, sum(hash({told}))::VARCHAR AS hashes FROM {rows}"

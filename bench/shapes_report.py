@@ -80,6 +80,7 @@ def _cell(cell: Cell, mode: str, results: Mapping[str, Run]) -> dict[str, Any]:
     return {
         "cell": cell.name,
         "mode": mode,
+        "summary": cell.summary,
         "rows": next((run.rows for run in own.values()), 0),
         "fresh": cell.fresh,
         "peers": {
