@@ -55,8 +55,7 @@ def answer_sql(cell: Cell, data: Path) -> str:
                 f"SELECT *, (row_number() OVER (PARTITION BY {', '.join(question.by)} ORDER BY number) - 1) // "
                 f"{question.size} AS part FROM {rows}"
             )
-            start = {'"Tup#"': f"part * {question.size} + 1"}
-            columns = _columns(start, question.by, question.outputs)
+            columns = _columns({'"Tup#"': f"part * {question.size} + 1"}, question.by, question.outputs)
             groups = ", ".join(("part", *question.by))
             return f"SELECT {columns} FROM ({numbered}) GROUP BY {groups} HAVING count(*) = {question.size}"
         case Matches():

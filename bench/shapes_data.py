@@ -153,7 +153,8 @@ def _often(groups: int) -> np.ndarray:
 
 def _zipf(random: np.random.Generator, groups: int, count: int) -> np.ndarray:
     often = _often(groups)
-    return np.minimum(np.searchsorted(often, random.random(count) * often[-1]), groups - 1)
+    chosen: np.ndarray = np.searchsorted(often, random.random(count) * often[-1])
+    return chosen.clip(max=groups - 1)
 
 
 def _lengths(ts: np.ndarray) -> np.ndarray:

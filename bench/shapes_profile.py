@@ -33,6 +33,7 @@ from penstock.runtime.job import Job
 from penstock.runtime.outlet import Outlet
 from penstock.runtime.superbox import Superbox
 from penstock.runtime.train import Row
+from penstock.storage.folder import synced_together
 from penstock.storage.state import State
 from penstock_bench.our_shapes import network, trains
 from penstock_bench.shapes_cells import Cell
@@ -133,7 +134,7 @@ def watched(watch: Stopwatch) -> Iterator[None]:
         for owner, name, step in PIECEMEAL:
             stack.enter_context(mock.patch.object(owner, name, _timed_pieces(watch, step, getattr(owner, name))))
         stack.enter_context(mock.patch.object(Superbox, "push", _timed_push(watch, Superbox.push)))
-        stack.enter_context(mock.patch.object(local, "synced_together", _timed_end(watch, local.synced_together)))
+        stack.enter_context(mock.patch.object(local, "synced_together", _timed_end(watch, synced_together)))
         yield
 
 
