@@ -2,7 +2,9 @@
 
 The cell runs once more, in one process, without Spark (`engine="local"`), in trains of the same length: the same
 planner, intake, stages, state files and outlet. Around its steps stands a stopwatch, which knows one step at a time: a
-step that calls another waits meanwhile. Nothing is estimated; what is in no step, such as planning, is `other`.
+step that calls another waits meanwhile. It reads the time that the process was on a core, in all its threads, so other
+work on the machine does not show. Nothing is estimated; what is in no step, such as planning, is `other`, and `wait` is
+the time on the clock in which the process was on no core: for a disk, or for other processes.
 
 | step | what |
 | --- | --- |
@@ -38,7 +40,7 @@ from penstock.storage.state import State
 from penstock_bench.our_shapes import network, trains
 from penstock_bench.shapes_cells import Cell
 
-STEPS: Final = ("decode", "judge", "entry", "exchange", "stage", "close", "state", "output", "other")
+STEPS: Final = ("decode", "judge", "entry", "exchange", "stage", "close", "state", "output", "other", "wait")
 
 CALLS: Final[tuple[tuple[Any, str, str], ...]] = (
     (Superbox, "receive", "stage"),
@@ -66,13 +68,14 @@ PIECEMEAL: Final[tuple[tuple[Any, str, str], ...]] = (
 
 
 class Stopwatch:
-    """Seconds by step, of the thread that made it."""
+    """Seconds by step; the thread that made it says which step it is."""
 
     def __init__(self) -> None:
-        self.seconds = dict.fromkeys(STEPS, 0.0)
+        self._seconds = dict.fromkeys(STEPS, 0.0)
         self._steps = ["other"]
         self._thread = threading.get_ident()
-        self._since = time.perf_counter()
+        self._since = time.process_time()
+        self._began = time.perf_counter()
 
     @property
     def step(self) -> str:
@@ -94,9 +97,15 @@ class Stopwatch:
 
     def lap(self) -> None:
         """Give the time since the last lap to the step that it is."""
-        now = time.perf_counter()
-        self.seconds[self.step] += now - self._since
+        now = time.process_time()
+        self._seconds[self.step] += now - self._since
         self._since = now
+
+    def read(self) -> dict[str, float]:
+        """The seconds of all steps up to now."""
+        self.lap()
+        waited = time.perf_counter() - self._began - sum(self._seconds.values())
+        return {**self._seconds, "wait": max(0.0, waited)}
 
 
 class ProfiledShape:
@@ -115,8 +124,7 @@ class ProfiledShape:
         watch = Stopwatch()
         with watched(watch):
             net.run(engine="local", **lengths)
-        watch.lap()
-        self._seconds = watch.seconds
+        self._seconds = watch.read()
 
     def told(self) -> Mapping[str, Any]:
         return {"steps": self._seconds}

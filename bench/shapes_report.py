@@ -219,9 +219,9 @@ def aims_table(aims: Sequence[Mapping[str, Any]]) -> Table:
 
 
 def profile_table(profile: Mapping[str, Mapping[str, float]]) -> Table:
-    """Nanoseconds that a row takes in every step."""
+    """Nanoseconds that a row takes on a core in every step, and those in which it waits for one or for a disk."""
     steps = [name for name in next(iter(profile.values())) if name != "rows"]
-    title = f"{PROFILE}: ns a row; one process, engine='local', trains as long as in that case"
+    title = f"{PROFILE}: ns a row on a core; one process, engine='local', trains as in that case"
     table = Table(title=title, title_justify="left", box=None, padding=(0, 1, 0, 0))
     table.add_column("case", no_wrap=True)
     for step in (*steps, "all"):

@@ -85,7 +85,7 @@ def test_the_stopwatch_knows_the_steps_of_a_stage(data: Path, tmp_path: Path) ->
     shape = ProfiledShape(cell("pair"), STEADY)
     shape.run(timed(data, cell("pair")), tmp_path / "out")
     steps = shape.told()["steps"]
-    assert all(steps[step] > 0 for step in STEPS)
+    assert all(steps[step] > 0 for step in STEPS if step != "wait")
 
 
 def test_duckdb_answers_in_one_batch_what_it_is_asked(data: Path, tmp_path: Path) -> None:
