@@ -24,6 +24,7 @@ from penstock_bench.q4 import Q4
 from penstock_bench.q7 import Q7
 from penstock_bench.q9 import Q9
 from penstock_bench.retention import RETENTION
+from penstock_bench.shapes import SHAPES
 from penstock_bench.skew import SKEW
 from penstock_bench.smoothing import SMOOTHING
 
@@ -31,6 +32,7 @@ BENCHMARKS: Final[tuple[Benchmark, ...]] = (
     Q4,
     Q7,
     Q9,
+    SHAPES,
     CALLS,
     FLOOR,
     HEARTBEATS,
@@ -62,8 +64,17 @@ def find(name: str) -> Benchmark:
     )
 
 
-def choose(bench: Benchmark, against: Sequence[str], cases: Sequence[str] = ()) -> list[Peer]:
-    """Ours and the peers named, in the cases named (all, or the usual ones, when none is), in the benchmark's order."""
+def choose(bench: Benchmark, against: Sequence[str], cases: Sequence[str] = (), *, profile: bool = False) -> list[Peer]:
+    """Ours and the peers named, in the cases named (all, or the usual ones, when none is), in the benchmark's order.
+
+    With `profile`, also those of ours that find out where the time goes.
+    """
+    if profile and not _profiled(bench):
+        raise QueryError(
+            f"benchmark '{bench.name}' has no profile",
+            expected=f"--profile with one of {', '.join(b.name for b in BENCHMARKS if _profiled(b))}",
+            hint="leave --profile out",
+        )
     cases = cases or getattr(bench, "usual_cases", ())
     known = names(bench.peers)
     for name in against:
@@ -83,8 +94,14 @@ def choose(bench: Benchmark, against: Sequence[str], cases: Sequence[str] = ()) 
     return [
         peer
         for peer in bench.peers
-        if (not against or peer.name in against or peer.name.startswith(OURS)) and (not cases or peer.case in cases)
+        if (not against or peer.name in against or peer.name.startswith(OURS))
+        and (not cases or peer.case in cases)
+        and (profile or not peer.profiles)
     ]
+
+
+def _profiled(bench: Benchmark) -> bool:
+    return any(peer.profiles for peer in bench.peers)
 
 
 def names(peers: Sequence[Peer]) -> list[str]:

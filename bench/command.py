@@ -7,6 +7,7 @@ import signal
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -17,14 +18,14 @@ from rich.table import Table
 
 from penstock.errors import PenstockError, QueryError
 from penstock_bench.catalog import BENCHMARKS, choose, find, names
-from penstock_bench.contract import Benchmark, Peer, Size, Turn
+from penstock_bench.contract import OURS, Benchmark, Peer, Size, Turn
 from penstock_bench.measure import best, measure, processes
 from penstock_bench.plots import SUFFIXES, check_place, check_plot, plot
 from penstock_bench.report import document, floor_table, load, table, turns_table
 
 ROUNDS = 3
 """How often peers take turns, unless the benchmark or the user says otherwise."""
-RUN_OPTIONS: Final = ("--rows", "--groups", "--against", "--case", "--rounds", "--json", "--keep-data")
+RUN_OPTIONS: Final = ("--rows", "--groups", "--against", "--case", "--rounds", "--json", "--keep-data", "--profile")
 """What is only about a run that is still to come."""
 
 
@@ -54,12 +55,15 @@ def bench(
     keep_data: Annotated[
         Path | None, typer.Option(help="Keep the data in this folder, and use what a run before has left there.")
     ] = None,
+    profile: Annotated[
+        bool, typer.Option("--profile", help="Find out where our time goes, too, with one more run of every case.")
+    ] = False,
 ) -> None:
     """Run a benchmark beside its peers, each in a fresh process, and compare."""
     console = Console()
     with _reported():
         if saved is not None:
-            given = (rows, groups, against, case, rounds, json_file, keep_data)
+            given = (rows, groups, against, case, rounds, json_file, keep_data, profile)
             _run_nothing([option for option, value in zip(RUN_OPTIONS, given, strict=True) if value])
             found = load(saved)
             chosen = find(found["bench"])
@@ -71,7 +75,7 @@ def bench(
             return
         else:
             chosen = find(name)
-            peers = choose(chosen, against or [], case or [])
+            peers = choose(chosen, against or [], case or [], profile=profile)
             # What cannot be written is said before anything runs, not after many minutes.
             check_plot(chosen, plot_file)
             check_place(json_file)
@@ -83,13 +87,15 @@ def bench(
             json_file.write_text(json.dumps(found, indent=2) + "\n")
         if plot_file is not None:
             plot(chosen, found, plot_file)
-    if not all(result["correct"] for result in found["results"].values()):
+    ours_failed = any(name.startswith(OURS) for name in found.get("unanswered", {}))
+    if ours_failed or not all(result["correct"] for result in found["results"].values()):
         raise typer.Exit(1)
 
 
 def show(chosen: Benchmark, found: Mapping[str, Any], console: Console) -> None:
     """Results for people."""
-    console.print(table(found))
+    if not getattr(chosen, "matrix", False):
+        console.print(table(found))
     for pair, times in found.get("growth", {}).items():
         console.print(f"{pair}: {times:.2f} times as long", highlight=False)
     if "floor" in found:
@@ -121,7 +127,11 @@ def conduct(
         data = (keep_data or Path(temporary) / "data").resolve()
         data.mkdir(parents=True, exist_ok=True)
         writing = progress.add_task("data", total=size.rows)
-        chosen.prepare(size, data, lambda done: progress.advance(writing, done))
+        written = partial(progress.advance, writing)
+        if hasattr(chosen, "prepare_cases"):
+            chosen.prepare_cases(list(dict.fromkeys(peer.case for peer in peers)), size, data, written)
+        else:
+            chosen.prepare(size, data, written)
         turns = [turn for shared in processes(chosen, peers, rounds) for turn in shared]
         running = progress.add_task(chosen.name, total=len(turns))
 

@@ -38,6 +38,8 @@ class Peer:
     """Which variant of the query it answers, where the benchmark has several. Peers compare within a case."""
     arguments: Sequence[Any] = ()
     """What its engine is made with."""
+    profiles: bool = False
+    """Whether it is ours once more, to find out where the time goes: it runs with --profile alone."""
 
     @property
     def label(self) -> str:
@@ -100,13 +102,15 @@ class Run:
     """The peer's label."""
     rows: int
     seconds: float
-    peak_rss_mb: float
+    peak_pss_mb: float
     correct: bool
     detail: Mapping[str, Any] = field(default_factory=dict)
     case: str = ""
     round: int = 1
     turn: int = 1
     """As in `Turn`: with 0 it warmed up, and its time does not count."""
+    failure: str = ""
+    """Why there is no answer, if there is none: then nothing was measured."""
 
     @property
     def rows_per_s(self) -> float:
@@ -118,8 +122,10 @@ class Benchmark(Protocol):
 
     Some have more: `rounds`, how often peers take turns unless the user says otherwise; `usual_cases`, the cases that
     run unless the user names others; `turns`, how many turns each takes within a process that all peers of a round
-    share; `environment`, variables for the processes of its peers; `told(results)`, what the JSON has besides, and
-    `shown(found)`, what people see of it.
+    share; `environment`, variables for the processes of its peers; `patience`, how many seconds a process may take: a
+    run that takes longer, or fails, is then told as one without an answer, and the others go on; `prepare_cases`, to
+    write only what some cases need; `told(results)`, what the JSON has besides, and `shown(found)`, what people see of
+    it, in the place of the plain table if `matrix` is set.
     """
 
     name: str

@@ -57,7 +57,7 @@ class Requests:
 
     def conversations(self, number: np.ndarray) -> np.ndarray:
         """The conversation of each request, by its number."""
-        return (_mixed(number.astype(np.uint64) + np.uint64(self.seed << 40)) % np.uint64(self.groups)).astype(np.int64)
+        return (mixed(number.astype(np.uint64) + np.uint64(self.seed << 40)) % np.uint64(self.groups)).astype(np.int64)
 
     def _stretch(self, index: int) -> tuple[np.ndarray, np.random.Generator]:
         first = index * self.file_rows
@@ -106,7 +106,7 @@ def quadruples(conversation: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.nda
 
     No one of the four tells the conversation: a host has several ports, a server many clients.
     """
-    spread = _mixed(conversation.astype(np.uint64))
+    spread = mixed(conversation.astype(np.uint64))
     return (
         address(conversation // _PORTS_PER_HOST),
         _FIRST_PORT + conversation % _PORTS,
@@ -115,9 +115,9 @@ def quadruples(conversation: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.nda
     )
 
 
-def _mixed(number: np.ndarray) -> np.ndarray:
+def mixed(number: np.ndarray) -> np.ndarray:
     """The finaliser of splitmix64: every bit of a number changes every bit of the result."""
-    mixed = number + np.uint64(0x9E3779B97F4A7C15)
-    mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return mixed ^ (mixed >> np.uint64(31))
+    bits = number + np.uint64(0x9E3779B97F4A7C15)
+    bits = (bits ^ (bits >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    bits = (bits ^ (bits >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return bits ^ (bits >> np.uint64(31))

@@ -12,7 +12,9 @@ import shutil
 import statistics
 import subprocess
 import sys
-from collections.abc import Callable, Mapping, Sequence
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -58,12 +60,26 @@ def measure(
         for turn, folder in zip(shared, folders, strict=True):
             folder.mkdir(parents=True)
             jobs.append(Job(bench.name, turn.peer, size, data.resolve(), folder.resolve()))
-        done = run_in_turn(bench, jobs, partial(_heard, watch, shared))
+        done = _done(bench, jobs, partial(_heard, watch, shared))
         for turn, each in zip(shared, done, strict=True):
             runs[turn.peer].append(replace(each, round=turn.round, turn=turn.number))
         for folder in folders:
             shutil.rmtree(folder, ignore_errors=True)
     return runs
+
+
+def _done(bench: Benchmark, jobs: Sequence[Job], watch: Callable[[int, str], None]) -> list[Run]:
+    """The runs of a process; of a benchmark with patience, a process that fails is told, and does not end the rest."""
+    try:
+        return run_in_turn(bench, jobs, watch)
+    except WorldError as error:
+        if not hasattr(bench, "patience"):
+            raise
+        reason = str(error)
+        watch(0, f"wrong: {reason}")
+        return [
+            Run(job.peer, 0, 0.0, 0.0, False, case=named(bench.peers, job.peer).case, failure=reason) for job in jobs
+        ]
 
 
 def _heard(watch: Watch, turns: Sequence[Turn], at: int, stage: str) -> None:
@@ -81,7 +97,13 @@ def run_in_turn(bench: Benchmark, jobs: Sequence[Job], watch: Callable[[int, str
     timed: list[tuple[float, int]] = []
     details: list[Mapping[str, Any]] = []
     log_file = jobs[0].scratch / "worker.log"
-    with log_file.open("w") as log, _start(bench, jobs, log) as worker, Tree(worker.pid) as tree:
+    patience = getattr(bench, "patience", None)
+    with (
+        log_file.open("w") as log,
+        _start(bench, jobs, log) as worker,
+        Tree(worker.pid) as tree,
+        _ended_after(patience, worker),
+    ):
         assert worker.stdout is not None
         for line in worker.stdout:
             event = json.loads(line)
@@ -101,7 +123,7 @@ def run_in_turn(bench: Benchmark, jobs: Sequence[Job], watch: Callable[[int, str
         failed = jobs[min(len(details), len(jobs) - 1)]
         raise WorldError(
             f"peer '{failed.peer}' of benchmark '{failed.bench}' failed with exit code {code}",
-            expected="a run to the last result",
+            expected="a run to the last result" + (f" within {patience:.0f} s" if patience is not None else ""),
             found="\n" + "\n".join(log_file.read_text(errors="replace").splitlines()[-LOG_LINES:]),
             hint="leave the peer out with --against, or repair what its log complains about",
         )
@@ -109,6 +131,20 @@ def run_in_turn(bench: Benchmark, jobs: Sequence[Job], watch: Callable[[int, str
         _checked(bench, job, seconds, peak, detail, partial(watch, at))
         for at, (job, (seconds, peak), detail) in enumerate(zip(jobs, timed, details, strict=True))
     ]
+
+
+@contextmanager
+def _ended_after(seconds: float | None, worker: subprocess.Popen[str]) -> Iterator[None]:
+    """A worker that takes longer is ended, and then is one that has failed."""
+    if seconds is None:
+        yield
+        return
+    timer = threading.Timer(seconds, worker.kill)
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
 
 
 def _checked(
@@ -124,11 +160,15 @@ def _checked(
 
 
 def best(runs: Mapping[str, Sequence[Run]]) -> dict[str, Run]:
-    """The fastest run of every peer that counts, with its own memory; correct only if all its runs were."""
+    """The fastest run of every peer that counts, with its own memory; correct only if all that it answered was."""
     chosen = {}
     for name, all_runs in runs.items():
-        top = max((each for each in all_runs if each.turn), key=lambda each: each.rows_per_s)
-        correct = all(each.correct for each in all_runs)
+        answered = [each for each in all_runs if not each.failure]
+        if not answered:
+            chosen[name] = all_runs[0]
+            continue
+        top = max((each for each in answered if each.turn), key=lambda each: each.rows_per_s)
+        correct = all(each.correct for each in answered)
         chosen[name] = replace(top, correct=correct)
     return chosen
 

@@ -18,6 +18,7 @@ from penstock_bench.plots_bars import floor, point_query, smoothing, throughput,
 from penstock_bench.plots_failover import steadiness
 from penstock_bench.plots_lines import arranged, band_join, disk_over_time, enabling, held, over_time
 from penstock_bench.plots_lmerge import fast_forward, merging
+from penstock_bench.plots_shapes import ratios
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -56,6 +57,7 @@ PLOTS: Final[Mapping[str, Plot]] = {
     "q4": Plot(throughput, "results"),
     "q7": Plot(throughput, "results"),
     "q9": Plot(throughput, "results"),
+    "shapes": Plot(ratios, "shapes"),
     "calls": Plot(throughput, "results"),
     "heartbeats": Plot(turns, "results"),
     "floor": Plot(floor, "floor"),

@@ -22,10 +22,13 @@ def document(
 ) -> dict[str, Any]:
     """The results as JSON: `ratios` are ours over theirs, in rows per second; `growth` compares seconds.
 
-    Of a benchmark whose peers take turns within a process, all `runs` are told as `turns`.
+    Who gave no answer is `unanswered`, with the reason. Of a benchmark whose peers take turns within a process, all
+    `runs` are told as `turns`.
 
     A benchmark that has more to say does so in `told(results)`, and shows it with `shown(found)`.
     """
+    unanswered = {name: run.failure for name, run in results.items() if run.failure}
+    results = {name: run for name, run in results.items() if not run.failure}
     found: dict[str, Any] = {
         "bench": bench.name,
         "rows": size.rows,
@@ -34,13 +37,15 @@ def document(
             name: {
                 "seconds": run.seconds,
                 "rows_per_s": run.rows_per_s,
-                "peak_rss_mb": run.peak_rss_mb,
+                "peak_pss_mb": run.peak_pss_mb,
                 "correct": run.correct,
             }
             for name, run in results.items()
         },
         "ratios": ratios(results),
     }
+    if unanswered:
+        found["unanswered"] = unanswered
     told = getattr(bench, "told", None)
     if told is not None:
         found.update(told(results))
@@ -77,6 +82,9 @@ def load(file: Path) -> dict[str, Any]:
             found=f"JSON without {', '.join(missing)}",
         )
     told: dict[str, Any] = found
+    for result in told["results"].values():
+        if "peak_rss_mb" in result:  # what it was called in results of before, though it always was PSS
+            result["peak_pss_mb"] = result.pop("peak_rss_mb")
     return told
 
 
@@ -84,7 +92,7 @@ def table(found: Mapping[str, Any]) -> Table:
     """The results side by side; the ratio says how many times as fast as that peer we are."""
     shown = Table(title=f"{found['bench']}: {found['rows']:,} rows, {found['groups']:,} groups", title_justify="left")
     shown.add_column("name")
-    for heading in ("seconds", "M rows/s", "peak RSS MB", "correct", "ratio"):
+    for heading in ("seconds", "M rows/s", "peak PSS MB", "correct", "ratio"):
         shown.add_column(heading, justify="right")
     for name, result in found["results"].items():
         ratio = found["ratios"].get(name)
@@ -92,7 +100,7 @@ def table(found: Mapping[str, Any]) -> Table:
             name,
             f"{result['seconds']:.2f}",
             f"{result['rows_per_s'] / 1e6:.3g}",
-            f"{result['peak_rss_mb']:,.0f}",
+            f"{result['peak_pss_mb']:,.0f}",
             "yes" if result["correct"] else "[bold red]NO[/]",
             "" if ratio is None else f"{ratio:.2f}",
         )

@@ -54,7 +54,10 @@ class Batch:
 
 
 def answer(peer: Peer, job: Job, clock: Clock, *, folder: str) -> Mapping[str, Any]:
-    """Put a peer to work on `folder` of the job's data, after a warm-up; its results are then under `out`."""
+    """Put a peer to work on `folder` of the job's data, after a warm-up; its results are then under `out`.
+
+    An engine that has something to say of its last run says it with `told`.
+    """
     engine: Engine = peer.load()
     clock.stage("starting")
     engine.open(job.scratch)
@@ -64,7 +67,7 @@ def answer(peer: Peer, job: Job, clock: Clock, *, folder: str) -> Mapping[str, A
     engine.run(job.data / folder, job.scratch / "out")
     clock.stop()
     engine.close()
-    return {}
+    return engine.told() if hasattr(engine, "told") else {}
 
 
 def expect(query: str, file: Path) -> None:

@@ -29,7 +29,7 @@ from penstock_bench.report import document, floor_table, table, turns_table
 SPARK_ALONE = """
 import typer
 from penstock_bench import command
-command.choose = lambda bench, against, cases: [peer for peer in bench.peers if peer.name == "spark-hdfs"]
+command.choose = lambda bench, against, cases, profile: [peer for peer in bench.peers if peer.name == "spark-hdfs"]
 if __name__ == "__main__":
     app = typer.Typer()
     command.register(app)
@@ -55,7 +55,7 @@ def test_an_unknown_name_is_refused_with_those_that_exist() -> None:
     code, text = invoke("q5")
     assert code == 2
     assert "unknown benchmark 'q5'" in text
-    assert "one of q4, q7, q9, calls" in text
+    assert "one of q4, q7, q9, shapes" in text
 
 
 def test_an_unknown_peer_is_refused_with_those_that_exist() -> None:
@@ -121,8 +121,8 @@ def test_the_json_has_exactly_the_promised_shape() -> None:
         "rows": 100,
         "groups": 7,
         "results": {
-            OURS: {"seconds": 0.5, "rows_per_s": 200.0, "peak_rss_mb": 10.0, "correct": True},
-            "duckdb": {"seconds": 0.25, "rows_per_s": 400.0, "peak_rss_mb": 5.0, "correct": True},
+            OURS: {"seconds": 0.5, "rows_per_s": 200.0, "peak_pss_mb": 10.0, "correct": True},
+            "duckdb": {"seconds": 0.25, "rows_per_s": 400.0, "peak_pss_mb": 5.0, "correct": True},
         },
         "ratios": {"duckdb": 0.5},
     }
@@ -144,7 +144,7 @@ def test_the_table_has_a_row_for_each_peer() -> None:
         "name",
         "seconds",
         "M rows/s",
-        "peak RSS MB",
+        "peak PSS MB",
         "correct",
         "ratio",
     ]
@@ -152,7 +152,9 @@ def test_the_table_has_a_row_for_each_peer() -> None:
 
 def test_a_whole_benchmark_from_the_command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
-        command, "choose", lambda bench, against, cases: [peer for peer in bench.peers if peer.name == "duckdb"]
+        command,
+        "choose",
+        lambda bench, against, cases, profile: [peer for peer in bench.peers if peer.name == "duckdb"],
     )
     file = tmp_path / "q4.json"
     arguments = ["q4", "--rows", "100000", "--groups", "10", "--rounds", "2"]

@@ -68,7 +68,7 @@ def test_the_best_round_counts_but_every_round_must_be_right() -> None:
         "b": [outcome("b", 1.0), outcome("b", 3.0, correct=False)],
     }
     chosen = best(runs)
-    assert (chosen["a"].seconds, chosen["a"].peak_rss_mb, chosen["a"].correct) == (1.0, 70, True)
+    assert (chosen["a"].seconds, chosen["a"].peak_pss_mb, chosen["a"].correct) == (1.0, 70, True)
     assert (chosen["b"].seconds, chosen["b"].correct) == (1.0, False)
 
 

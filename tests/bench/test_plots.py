@@ -87,6 +87,7 @@ def drawn(name: str, found: Mapping[str, Any] | None = None) -> Figure:
         ("q7", ["penstock-10s", "spark-rocksdb-60s"]),
         ("q9", ["penstock-2min", "duckdb-5min"]),
         ("calls", ["penstock-stepwise", "duckdb-many"]),
+        ("shapes", ["string-high-steady", "rows a second, ours over theirs", "spark-panes: ", "median"]),
         ("point-query", ["full-read", "duckdb", "seconds", "bytes read, % of those in the point", "2.0%"]),
         ("heartbeats", ["penstock-heartbeats", "round 2", "seconds, turn by turn"]),
         ("floor", ["addBatch", "walCommit", "latency of a result", "one at a time"]),

@@ -96,7 +96,7 @@ def test_a_run_of_duckdb_in_a_process_of_its_own_is_measured_and_right(tmp_path:
     assert done.correct
     assert done.rows == size.rows
     assert done.seconds > 0
-    assert done.peak_rss_mb > 10  # a Python process with DuckDB loaded is larger than that
+    assert done.peak_pss_mb > 10  # a Python process with DuckDB loaded is larger than that
     assert stages == ["starting", "warm-up", "timed", "closing", "checking"]
 
 
