@@ -20,6 +20,7 @@ from penstock.connectors.journal import FileJournal
 from penstock.errors import WorldError
 from penstock.progress.extremes import NOTHING, Extremes
 from penstock.progress.issued import Issued
+from penstock.progress.usefulness import NetworkFloors
 from penstock.runtime import traces
 from penstock.runtime.allotment import Allotment
 from penstock.runtime.board import Board, Record
@@ -153,6 +154,8 @@ class Planner:
         if not due and not stated:
             return start
         last = start.beats
+        # What a new merge needs is known once it has run.
+        floors = NetworkFloors() if changes else self._hearing.floors(record)
         self._pace.planned(sum(step.rows for name, step in steps.items() if name in self._shares))
         return Offset(
             inputs,
@@ -172,8 +175,8 @@ class Planner:
             left,
             start.starts if changes else {},
             record.shards if changes else {},
-            # What a new merge needs is known once it has run.
-            {} if changes else self._hearing.floors(record),
+            floors.inputs,
+            floors.boxes,
         )
 
     def _advance(self, feeds: Mapping[str, Feed], positions: Mapping[str, Position]) -> dict[str, Advance]:
@@ -250,7 +253,8 @@ class Planner:
                 }
                 ended[name] = tuple(sorted(known)) or (ONLY_SHARD,)
         read = histories_read(self._job.plan.network, end)
-        control, firsts = Control(end.now, end.tables, digest(start), digest(end), start.version, read), [0]
+        control = Control(end.now, end.tables, digest(start), digest(end), start.version, read, end.box_floors)
+        firsts = [0]
         for share in (shares := _share_out(splits, end.tasks)):
             firsts.append(firsts[-1] + len(share))
         first, *others = (
