@@ -32,13 +32,14 @@ class Hearing:
         self._job = job
         self._heeding = [o for o in job.plan.network.outputs if o.target.heeds]
         merges = any(box.gives_feedback for box in job.plan.network.boxes)
-        self._used = merges or bool(self._heeding)
+        self.used = merges or bool(self._heeding)
+        """Whether there can be any floors."""
         self._heard: Mapping[str, Floors] = {}
         self._listened: float | None = None
 
     def floors(self, record: Record) -> NetworkFloors:
         """The floors of inputs and boxes, for the batch that follows a record."""
-        if not self._used:
+        if not self.used:
             return NetworkFloors()
         return floors_of(self._job.plan.network, record.marks, self._listen())
 

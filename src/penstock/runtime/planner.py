@@ -26,6 +26,7 @@ from penstock.runtime.allotment import Allotment
 from penstock.runtime.board import Board, Record
 from penstock.runtime.carrying import carried
 from penstock.runtime.control import Control
+from penstock.runtime.fast_forward import FastForward
 from penstock.runtime.feedback import Hearing
 from penstock.runtime.history_pace import HistoryPace
 from penstock.runtime.job import Job
@@ -87,6 +88,7 @@ class Planner:
         self._pace = HistoryPace(min(self._shares.values(), default=1.0))
         self._tables = TableKeeper(job)
         self._hearing = Hearing(job)
+        self._forward = FastForward(job.plan.network.sources, self._allotment)
         self._silence = Silence(job.plan.network)
         # Where the intake stamps tuples, no two batches read the clock alike: what follows is later.
         self._stamps = any(s.stamped for s in job.plan.network.sources)
@@ -136,6 +138,11 @@ class Planner:
             record = replace(
                 record, shards={name: dict.fromkeys(shards, NOTHING) for name, shards in start.shards.items()}
             )
+        # What a new merge needs is known once it has run.
+        floors = NetworkFloors() if changes else self._hearing.floors(record)
+        if self._hearing.used:
+            steps = self._forward.lengthened(feeds, steps, floors.inputs, record)
+            inputs |= {name: InputAt(step.position, step.ended) for name, step in steps.items()}
         speaking = {
             (name, split.shard)
             for name in live
@@ -154,8 +161,6 @@ class Planner:
         if not due and not stated:
             return start
         last = start.beats
-        # What a new merge needs is known once it has run.
-        floors = NetworkFloors() if changes else self._hearing.floors(record)
         self._pace.planned(sum(step.rows for name, step in steps.items() if name in self._shares))
         return Offset(
             inputs,
