@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 
 import deltalake
@@ -58,7 +59,7 @@ def test_rows_of_use_are_few_where_the_estimate_is_wrong(tmp_path: Path) -> None
     # First a row for each tick, then one for ten ticks.
     rows = [(ts,) for ts in [*range(30), *range(30, 4000, 10)]]
     counts = list(reads(rows, 100, tmp_path))
-    taken = [after.taken - before.taken for before, after in zip(counts, counts[1:], strict=False)]
+    taken = [after.taken - before.taken for before, after in pairwise(counts)]
     assert max(taken) <= 6 * TRAIN
     assert counts[-1].read == len(rows)
 

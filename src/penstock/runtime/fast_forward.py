@@ -1,9 +1,9 @@
 """Longer trains for an input that lags: what is left out of a train does not count.
 
-A batch that leaves all of its tuples out takes nearly as long as one that works on them: planning, logs and commits cost
-the same. So an input whose floor is ahead of it takes the way to it in a few long trains. How many rows lie there, nobody
-knows before they are read. It is estimated by how many rows the last batches had for a tick. Only a part of the estimate is
-taken, so that rows of use which the train reaches by mistake stay few.
+A batch that leaves all of its tuples out takes nearly as long as one that works on them: planning, logs and commits
+cost the same. So an input whose floor is ahead of it takes the way to it in a few long trains. How many rows lie there,
+nobody knows before they are read. It is estimated by how many rows the last batch had for a tick. Only a part of the
+estimate is taken, so that rows of use which the train reaches by mistake stay few.
 """
 
 from __future__ import annotations
