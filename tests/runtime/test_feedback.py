@@ -1,4 +1,5 @@
-"""Feedback in a run: what a merge needs no more is left out where it enters, and told to those who write it."""
+"""Feedback in a run: what a merge needs no more is left out where it enters and purged where it is held, and told to
+those who write it."""
 
 from __future__ import annotations
 
@@ -10,11 +11,13 @@ from typing import Any
 import deltalake
 import pyarrow as pa
 import pytest
+from rich.console import Console
 from tests.runtime.jobs import job_of
 
 import penstock as pk
 from penstock.algebra.ticks import END
 from penstock.cli.accounts import accounts, balanced
+from penstock.cli.summary import show_counts
 from penstock.connectors.delta.reader_needs import FOLDER, heard, tell
 from penstock.errors import WorldError
 from penstock.plan.compile import compile_network
@@ -22,7 +25,7 @@ from penstock.runtime.board import Board
 from penstock.runtime.local import LocalExecutor
 from penstock.runtime.offsets import InputAt, Offset, intake_offset, offset_text
 from penstock.runtime.result import Result
-from penstock.runtime.work import InputCount
+from penstock.runtime.work import BoxWork, InputCount
 from penstock.storage.folder import Folder
 
 SCHEMA = {"ts": "int64", "k": "string"}
@@ -64,6 +67,72 @@ def test_without_feedback_all_are_taken_and_the_same_leaves(tmp_path: Path) -> N
     plain, skipping = (finished(two_copies(feedback=f), tmp_path / str(f)) for f in (False, True))
     assert plain.record().inputs["slow"] == InputCount(read=12, taken=12)
     assert plain.elements("all") == skipping.elements("all")
+
+
+def counting_copies(*, feedback: bool = True) -> pk.Network:
+    """Of two copies that come at the same pace one never says how far it is."""
+    net = pk.Network("net")
+    sources = [
+        net.source("told", pk.memory(ROWS, schema=SCHEMA, train=4), progress=pk.ordered()),
+        net.source("silent", pk.memory(ROWS, schema=SCHEMA, train=4), progress=pk.delayed(100)),
+    ]
+    counts = [s.aggregate({"n": "count(*)"}, size=2, by="k", name=f"{s._port.name} counts") for s in sources]
+    pk.lmerge(*counts, name="merged", feedback=feedback).output("all")
+    return net
+
+
+def held(net: pk.Network, folder: Path) -> list[int]:
+    """The partial aggregates that wait for the copy that is silent, after each batch."""
+    executor = LocalExecutor(job_of(net, folder))
+    found = []
+    while (record := executor.step()) is not None:
+        found.append(record.boxes["silent counts"].held_rows)
+    executor.close()
+    return found
+
+
+def test_windows_that_are_of_no_use_are_purged(tmp_path: Path) -> None:
+    # Windows 0 and 2 come with the first batch. The output is stable up to 2, then up to 6.
+    assert held(counting_copies(feedback=False), tmp_path / "plain") == [4, 8, 0]
+    assert held(counting_copies(), tmp_path / "purging") == [4, 6, 0]
+    plain, purging = (Result(job_of(counting_copies(), tmp_path / name)) for name in ("plain", "purging"))
+    assert purging.elements("all") == plain.elements("all")
+    assert plain.record().boxes["silent counts"].purged == 0
+    assert purging.record().boxes["silent counts"].purged == 2 + 4
+    books = accounts(compile_network(counting_copies().network).network, purging.record())
+    assert balanced(books)
+    assert [a.parts[-1] for a in books if a.of == "box silent counts" and a.parts[-1][0] == "purged"] == [("purged", 6)]
+
+
+def test_the_summary_of_a_run_says_what_was_purged(tmp_path: Path) -> None:
+    console = Console(record=True, width=120)
+    show_counts(console, finished(counting_copies(), tmp_path))
+    assert "silent counts: 6 purged, because they were of no use any more" in console.export_text()
+
+
+def test_a_batch_is_done_again_with_the_same_floors_of_boxes(tmp_path: Path) -> None:
+    job = job_of(counting_copies(), tmp_path)
+    executor = LocalExecutor(job)
+    offsets = [intake_offset(record.offset) for _ in range(3) if (record := executor.step()) is not None]
+    executor.close()
+    assert [offset.box_floors.get("silent counts") for offset in offsets] == [None, ({"ts": 2},), ({"ts": 6},)]
+    assert [intake_offset(offset_text(offset)) for offset in offsets] == offsets
+
+
+def test_a_box_skips_what_an_output_beside_it_needs(tmp_path: Path) -> None:
+    net = pk.Network("net")
+    quick = net.source("quick", pk.memory(ROWS, schema=SCHEMA, train=4), progress=pk.ordered())
+    slow = net.source("slow", pk.memory(ROWS, schema=SCHEMA, train=1), progress=pk.ordered())
+    pk.lmerge(quick, slow.where("ts >= 0", name="costly"), name="merged", feedback=True).output("all")
+    slow.output("raw")
+    result = finished(net, tmp_path)
+    assert [tuple(row.values()) for row in result["raw"].to_pylist()] == ROWS
+    record = result.record()
+    assert record.inputs["slow"] == InputCount(read=12, taken=12)
+    assert (record.boxes["costly"].tuples_in, record.boxes["costly"].skipped) == (1, 11)
+    books = accounts(compile_network(net.network).network, record)
+    assert balanced(books)
+    assert ("in or skipped", 12) in [account.total for account in books if account.of == "box costly"]
 
 
 def test_a_run_goes_on_from_its_checkpoint_when_feedback_is_turned_on(tmp_path: Path) -> None:
@@ -240,5 +309,8 @@ def test_explain_says_who_gives_feedback() -> None:
 
 def test_counts_without_feedback_are_written_as_before() -> None:
     assert "skipped" not in InputCount(3, 3).to_json()
+    assert not {"skipped", "purged"} & {*BoxWork(3, 3).to_json()}
+    work = BoxWork(3, 1, skipped=2, purged=4)
+    assert BoxWork.from_json(json.loads(json.dumps(work.to_json()))) == work
     count = InputCount(3, 1, skipped=2)
     assert InputCount.from_json(json.loads(json.dumps(count.to_json()))) == count

@@ -1,7 +1,8 @@
 """Floors: from which ticks on the tuples of a stream are of use to somebody behind it (lmerge.md V-D).
 
 A merge that has come to a time needs nothing from before it, from whichever copy. That goes upstream, box by box, by
-the rule of each (`Box.useful_from`), up to the inputs, which leave out what is below their floors.
+the rule of each (`Box.useful_from`), up to the inputs, which leave out what is below their floors. On the way boxes let
+go of what they hold of it (`Holder.purge`).
 """
 
 from __future__ import annotations

@@ -57,7 +57,23 @@ class Window:
         >>> Window(3, 2).first_start(3), Window(60, 60).first_start(60), Window(60, 60).first_start(-61)
         (4, 60, -60)
         """
-        return tick if tick in (BEGINNING, END) else min(END, -(-tick // self.advance) * self.advance)
+        return tick if tick in (BEGINNING, END) else min(END, self.start_of(self.first_not_before(tick)))
+
+    def first_start_reaching(self, tick: int) -> int:
+        """The start of the first window that holds a tick, or one after it.
+
+        >>> Window(3, 2).first_start_reaching(4), Window(3, 2).first_start_reaching(5)
+        (2, 4)
+        """
+        return tick if tick in (BEGINNING, END) else self.first_start(max(BEGINNING, tick - self.size + 1))
+
+    def first_not_before(self, tick: int) -> int:
+        """The first window that does not begin before a tick.
+
+        >>> Window(3, 2).first_not_before(3), Window(3, 2).first_not_before(4)
+        (2, 2)
+        """
+        return -(-tick // self.advance)
 
     def last_closed(self, lwm: int) -> int:
         """The last window that a low-water mark closes: the largest w with `w * advance + size <= lwm`.

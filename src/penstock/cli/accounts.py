@@ -47,7 +47,8 @@ def accounts(network: Network, record: Record) -> list[Account]:
             work = record.boxes.get(box.name, BoxWork())
             arrived = tuple((f"from {p.name}", _left(p, record)) for p in box.inputs if _left_is_known(p))
             if len(arrived) == len(box.inputs):
-                found.append(Account(f"box {box.name}", ("in", work.tuples_in), arrived))
+                what = "in or skipped" if work.skipped else "in"
+                found.append(Account(f"box {box.name}", (what, work.tuples_in + work.skipped), arrived))
             if isinstance(box, Aggregate):
                 found.append(_of_aggregate(box, work))
             elif box.keeps_count:
@@ -104,9 +105,10 @@ def _of_aggregate(box: Aggregate, work: BoxWork) -> Account:
     # The board counts partial aggregates, not the tuples in them: no partial, no tuple; a partial, at least one.
     # Early results are held beside them.
     least = 0 if box.temporal(0) else work.held_rows
-    in_open = max(work.tuples_in - work.released, least) if work.held_rows else 0
-    parts = (("in closed windows", work.released), (f"in {work.open_windows} open windows", in_open))
-    return Account(f"box {box.name}", ("in", work.tuples_in), parts)
+    in_open = max(work.tuples_in - work.released - work.purged, least) if work.held_rows else 0
+    parts = [("in closed windows", work.released), (f"in {work.open_windows} open windows", in_open)]
+    parts += [("purged", work.purged)] if work.purged else []
+    return Account(f"box {box.name}", ("in", work.tuples_in), tuple(parts))
 
 
 def _left(port: Port, record: Record) -> int:

@@ -27,6 +27,10 @@ def show_counts(console: Console, result: Result) -> None:
     for name, work in record.boxes.items():
         if work.late:
             _line(console, f"{name}: {work.late:,} of {work.tuples_in:,} tuples came too late")
+        if work.skipped or work.purged:
+            parts = ((work.skipped, "skipped"), (work.purged, "purged"))
+            told = " and ".join(f"{count:,} {what}" for count, what in parts if count)
+            _line(console, f"{name}: {told}, because they were of no use any more")
         if work.refused:
             _line(console, f"{name}: {work.refused:,} of {work.tuples_in:,} tuples refused")
     for output in result.outputs():

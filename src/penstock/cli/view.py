@@ -185,6 +185,7 @@ def plain_line(sight: Sight) -> str:
         f"{sum(c.late for c in counts):,} late",
         f"{sum(c.refused for c in counts):,} refused",
         *([f"{skipped:,} skipped"] if (skipped := sum(c.skipped for c in counts)) else []),
+        *([f"{purged:,} purged"] if (purged := sum(w.purged for w in record.boxes.values())) else []),
         f"{sum(w.tuples_out for w in work):,} results",
         f"{sum(w.open_windows for w in work):,} open windows",
     ]

@@ -19,6 +19,7 @@ from typing import Protocol
 
 import pyarrow as pa
 
+from penstock.algebra.floors import Floors
 from penstock.algebra.joint_punctuation import Way
 from penstock.algebra.marks import Marks
 
@@ -76,6 +77,12 @@ class Holder(ABC):
 
         `now` is the clock reading of the batch, in microseconds since the epoch.
         """
+
+    def purge(self, floors: Sequence[Floors]) -> int:
+        """Let go of what is held of tuples below the floors of its inputs (`Box.useful_from`), after all trains and
+        before `punctuate`; how many tuples that were. Of those that arrive, none is below.
+        """
+        return 0
 
     def output_marks(self, marks: Sequence[Marks]) -> Marks | None:
         """The low-water marks of what leaves by port 0, where they depend on what is held; None: the box's own rule."""

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
+
+from penstock.algebra.floors import Floors
 
 
 @dataclass(frozen=True)
@@ -23,6 +25,8 @@ class Control:
     """The version of the network that the batch before ran; 0 where the intake has no part in the batch."""
     read: tuple[str, ...] = ()
     """The histories that have been read to their end with this batch, or before it."""
+    floors: Mapping[str, Sequence[Floors]] = field(default_factory=dict)
+    """The ticks below which tuples are of no use, for each stream that enters a box, by the box's name."""
 
     def to_json(self) -> dict[str, Any]:
         return dict(vars(self))

@@ -1,8 +1,8 @@
 """Feedback on the driver: what merges need no more is heard by the planner, and told to those who write for this run.
 
 ```
- board's record: how far merges are ─┬─> Hearing ──> floors in the next offset ──> the intake leaves tuples out
- readers of this run's tables ───────┘
+ board's record: how far merges are ─┬─> Hearing ──> floors in the next offset ─┬─> the intake leaves tuples out
+ readers of this run's tables ───────┘                                           └─> boxes let go of state
  board's record ──> Telling ──> the tables that this run reads ──> the planners of those who write them
 ```
 
@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from penstock.algebra.floors import NO_FLOORS, Floors, highest
-from penstock.progress.usefulness import floors_of_inputs
+from penstock.progress.usefulness import NetworkFloors, floors_of, floors_of_inputs
 from penstock.runtime.board import Record
 from penstock.runtime.job import Job
 from penstock.runtime.offsets import Offset
@@ -26,19 +26,22 @@ _LISTEN_SECONDS: Final = 0.05
 
 
 class Hearing:
-    """What the inputs of a version of a network may leave out."""
+    """What the inputs of a version of a network may leave out, and its boxes forget."""
 
     def __init__(self, job: Job) -> None:
         self._job = job
         self._heeding = [o for o in job.plan.network.outputs if o.target.heeds]
         merges = any(box.gives_feedback for box in job.plan.network.boxes)
-        self._used = merges or bool(self._heeding)
+        self.used = merges or bool(self._heeding)
+        """Whether there can be any floors."""
         self._heard: Mapping[str, Floors] = {}
         self._listened: float | None = None
 
-    def floors(self, record: Record) -> dict[str, Floors]:
-        """The floors of inputs, for the batch that follows a record."""
-        return floors_of_inputs(self._job.plan.network, record.marks, self._listen()) if self._used else {}
+    def floors(self, record: Record) -> NetworkFloors:
+        """The floors of inputs and boxes, for the batch that follows a record."""
+        if not self.used:
+            return NetworkFloors()
+        return floors_of(self._job.plan.network, record.marks, self._listen())
 
     def _listen(self) -> Mapping[str, Floors]:
         now = time.monotonic()

@@ -178,7 +178,7 @@ class Intake:
             self.report(source.name, shard, seen)
         fit = tuples if verdict.taken is None else tuples.filter(verdict.taken)
         # How far the input has come, all of its tuples have said.
-        taken = only_useful(source, fit, self.floors[source.name]) if source.name in self.floors else fit
+        taken = only_useful(fit, self.floors[source.name]) if source.name in self.floors else fit
         late, refused, told = map(_number, (verdict.late, verdict.unfit, verdict.punctuation))
         if source.refuses_late:
             late, refused = 0, refused + late

@@ -89,6 +89,8 @@ class Offset:
     """What all shards have delivered up to here, for the stages of a new version of the network."""
     floors: Mapping[str, Floors] = field(default_factory=dict)
     """The ticks below which tuples of an input are left out, because they are of no use any more."""
+    box_floors: Mapping[str, Sequence[Floors]] = field(default_factory=dict)
+    """The same for each stream that enters a box, by the box's name: it lets go of what it holds of such tuples."""
 
     def to_json(self) -> dict[str, Any]:
         """A JSON document; what says nothing is left out.
@@ -121,14 +123,16 @@ class Offset:
                 name: {shard: seen.to_json() for shard, seen in shards.items()} for name, shards in self.known.items()
             },
             "floors": {name: dict(floors) for name, floors in self.floors.items()},
+            "box_floors": {name: [dict(floors) for floors in each] for name, each in self.box_floors.items()},
         }
         began = {} if self.began is None else {"began": self.began}
-        written = WITH_FLOORS if self.floors else FORMAT
+        written = WITH_FLOORS if self.floors or self.box_floors else FORMAT
         return {"format": written, **told, **{name: value for name, value in others.items() if value}, **began}
 
     @staticmethod
     def from_json(document: Mapping[str, Any]) -> Offset:
-        refuse_other("an offset", document, WITH_FLOORS if document.get("floors") else FORMAT)
+        floors = document.get("floors") or document.get("box_floors")
+        refuse_other("an offset", document, WITH_FLOORS if floors else FORMAT)
         told = {each.name: document[each.name] for each in fields(Offset) if each.name in document}
         with refusing_other_forms("an offset"):
             return Offset(
@@ -147,6 +151,7 @@ class Offset:
                         name: {shard: Extremes.from_json(seen) for shard, seen in shards.items()}
                         for name, shards in document.get("known", {}).items()
                     },
+                    "box_floors": {name: tuple(each) for name, each in document.get("box_floors", {}).items()},
                 }
             )
 

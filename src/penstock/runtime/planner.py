@@ -20,11 +20,13 @@ from penstock.connectors.journal import FileJournal
 from penstock.errors import WorldError
 from penstock.progress.extremes import NOTHING, Extremes
 from penstock.progress.issued import Issued
+from penstock.progress.usefulness import NetworkFloors
 from penstock.runtime import traces
 from penstock.runtime.allotment import Allotment
 from penstock.runtime.board import Board, Record
 from penstock.runtime.carrying import carried
 from penstock.runtime.control import Control
+from penstock.runtime.fast_forward import FastForward
 from penstock.runtime.feedback import Hearing
 from penstock.runtime.history_pace import HistoryPace
 from penstock.runtime.job import Job
@@ -86,6 +88,7 @@ class Planner:
         self._pace = HistoryPace(min(self._shares.values(), default=1.0))
         self._tables = TableKeeper(job)
         self._hearing = Hearing(job)
+        self._forward = FastForward(job.plan.network.sources, self._allotment)
         self._silence = Silence(job.plan.network)
         # Where the intake stamps tuples, no two batches read the clock alike: what follows is later.
         self._stamps = any(s.stamped for s in job.plan.network.sources)
@@ -135,6 +138,11 @@ class Planner:
             record = replace(
                 record, shards={name: dict.fromkeys(shards, NOTHING) for name, shards in start.shards.items()}
             )
+        # What a new merge needs is known once it has run.
+        floors = NetworkFloors() if changes else self._hearing.floors(record)
+        if self._hearing.used:
+            steps = self._forward.lengthened(feeds, steps, floors.inputs, record)
+            inputs |= {name: InputAt(step.position, step.ended) for name, step in steps.items()}
         speaking = {
             (name, split.shard)
             for name in live
@@ -172,8 +180,8 @@ class Planner:
             left,
             start.starts if changes else {},
             record.shards if changes else {},
-            # What a new merge needs is known once it has run.
-            {} if changes else self._hearing.floors(record),
+            floors.inputs,
+            floors.boxes,
         )
 
     def _advance(self, feeds: Mapping[str, Feed], positions: Mapping[str, Position]) -> dict[str, Advance]:
@@ -250,7 +258,8 @@ class Planner:
                 }
                 ended[name] = tuple(sorted(known)) or (ONLY_SHARD,)
         read = histories_read(self._job.plan.network, end)
-        control, firsts = Control(end.now, end.tables, digest(start), digest(end), start.version, read), [0]
+        control = Control(end.now, end.tables, digest(start), digest(end), start.version, read, end.box_floors)
+        firsts = [0]
         for share in (shares := _share_out(splits, end.tasks)):
             firsts.append(firsts[-1] + len(share))
         first, *others = (

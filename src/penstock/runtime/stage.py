@@ -42,7 +42,8 @@ def run_stage(job: Job, stage: int, bucket: int, batch: int, rows: Iterable[Row]
     state, memo, anew = _open(job, stage, bucket, batch, notes)
     memo = _told(memo, notes)
     read = tuple(sorted({name for control in _controls(notes) for name in control.read}))
-    control = Control(memo.now, memo.tables, read=read)
+    floors = {box: each for control in _controls(notes) for box, each in control.floors.items()}
+    control = Control(memo.now, memo.tables, read=read, floors=floors)
     superbox = Superbox(job.plan, stage, control, tables_of(job), state.slots, bucket)
     for row in sorted(arrived, key=lambda r: r.order):
         superbox.receive(row.header["box"], row.header["part"], row.tuples())

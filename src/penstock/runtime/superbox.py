@@ -28,6 +28,7 @@ from penstock.errors import InternalError, PenstockError, QueryError
 from penstock.operators.protocol import Entry, Operator, PartedOperator, Slots
 from penstock.plan.plan import Plan
 from penstock.progress.propagation import advance
+from penstock.progress.usefulness import only_useful
 from penstock.runtime.control import Control
 from penstock.runtime.refusals import Refusals
 from penstock.runtime.traces import Moment
@@ -122,6 +123,8 @@ class Superbox:
             if box.name in self._entries:
                 for part, tuples in self._entries.pop(box.name).flush():
                     worker.receive(part, self._stamped(tuples))
+            floors = self._control.floors.get(box.name)
+            purged = 0 if floors is None else worker.purge(floors)
             results = list(worker.punctuate(inputs, self._control.now))
             self.work[box.name] += BoxWork(
                 tuples_out=sum(t.num_rows for port, t in results if box.delivers(port)),
@@ -130,6 +133,7 @@ class Superbox:
                 released=worker.released,
                 held_rows=self._held(box),
                 open_windows=worker.open_windows(inputs),
+                purged=purged,
             )
             needs = [(at, on, tick) for at, on, tick in worker.needs(inputs) if not inputs[at].reached(on, tick)]
             if needs:
@@ -175,6 +179,8 @@ class Superbox:
         if isinstance(box, Output):
             self.leaving.setdefault(box.name, []).append(tuples)
             return
+        if box.name in self._control.floors and not (tuples := self._of_use(box, slot, tuples)).num_rows:
+            return
         if isinstance(box, CombinedFilter):
             self._enter_combined(box, tuples)
             return
@@ -194,6 +200,14 @@ class Superbox:
             )
         for index, departing in results:
             self.push(Port(box, index), departing)
+
+    def _of_use(self, box: Box, slot: int, tuples: pa.Table) -> pa.Table:
+        """The tuples that are not below the floors of an input of a box; the others are counted."""
+        useful = only_useful(tuples, self._control.floors[box.name][slot])
+        if skipped := tuples.num_rows - useful.num_rows:
+            name = self._plan.stands_for(box)[0]
+            self.work[name] = self.work.get(name, BoxWork()) + BoxWork(skipped=skipped)
+        return useful
 
     def _enter_combined(self, box: CombinedFilter, tuples: pa.Table) -> None:
         """Several boxes of the user's in one: its work is told of each of them."""

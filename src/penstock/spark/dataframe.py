@@ -8,7 +8,7 @@ log of offsets.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pyarrow as pa
@@ -100,6 +100,7 @@ class DataFrameTask:
             number = _TASKS_PER_FRAME * (self.index + 1) + (context.partitionId() if context is not None else 0)
             partition = context.partitionId() if context is not None else 0
             read = histories_read(job.plan.network, planned)
+            control = Control(0, planned.tables, read=read, floors=planned.box_floors)
             intake: Intake | None = None
             seq = 0
             for tuples in batches:
@@ -107,13 +108,13 @@ class DataFrameTask:
                 if intake is None:
                     # Spark records the time of a batch with its offsets: a replay reads the same.
                     arrived = table.column(ARRIVED)[0].as_py() if table.num_rows else 0
-                    intake = Intake(job, batch, number, issued, Control(arrived, planned.tables, read=read))
+                    intake = Intake(job, batch, number, issued, replace(control, now=arrived))
                     intake.floors = planned.floors
                     seq = intake.first_seq(source, partition)
                 intake.take_whole(source, ONLY_SHARD, table.drop_columns([ARRIVED]).cast(source.delivered), seq)
                 seq += table.num_rows
             if intake is None:
-                intake = Intake(job, batch, number, issued, Control(0, planned.tables, read=read))
+                intake = Intake(job, batch, number, issued, control)
             for row in intake.rows(tell=True):
                 yield to_batch(row)
 

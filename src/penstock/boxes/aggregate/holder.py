@@ -6,7 +6,7 @@ passes the end of a window, its panes are merged, its results leave once, and pa
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 
 from penstock.algebra.expressions import kernel
 from penstock.algebra.expressions.kernel import quote
+from penstock.algebra.floors import Floors
 from penstock.algebra.hidden import ARRIVED, SEQ
 from penstock.algebra.marks import Marks
 from penstock.algebra.ticks import BEGINNING, END, from_ticks
@@ -40,6 +41,8 @@ class AggregateOp(Holder):
         self._arrived: dict[str, list[pa.Table]] = {}
         whole = (WHOLE,) if box.aggregation.called else ()
         self._parts = (PARTIAL, *(held.name for held in box.aggregation.held), *whole)
+        self._first_useful: int | None = None
+        """The first window whose results are of use to anybody, if not all are."""
         self.released = 0
         """Tuples whose last window has closed, since this operator was made."""
 
@@ -47,6 +50,13 @@ class AggregateOp(Holder):
         # One QoS timestamp for a window and group is enough, and it would make equal held values differ.
         partials = partials if part == PARTIAL else partials.drop_columns([ARRIVED])
         self._arrived.setdefault(part, []).append(partials)
+
+    def purge(self, floors: Sequence[Floors]) -> int:
+        if (floor := floors[0].get(self._box.on)) is None:
+            return 0
+        # A floor is where a window starts, and so a pane.
+        self._first_useful = self._box.window.first_not_before(floor)
+        return self._drop(pane for pane in self._panes() if pane * self._box.window.pane < floor)
 
     def punctuate(self, marks: Sequence[Marks], now: int) -> Departures:
         window = self._box.window
@@ -64,14 +74,18 @@ class AggregateOp(Holder):
         self._keep(arrived)
 
     def needs(self, marks: Sequence[Marks]) -> Sequence[tuple[int, str, int]]:
-        window, on = self._box.window, self._box.on
-        still = window.still_open(self._slots.numbers(), marks[0].of(on))
-        return [(0, on, window.start_of(min(first for first, _ in still)) + window.size)] if still else []
+        window, still = self._box.window, self._open(marks)
+        return [(0, self._box.on, window.start_of(min(first for first, _ in still)) + window.size)] if still else []
 
     def open_windows(self, marks: Sequence[Marks]) -> int:
         """How many windows hold tuples and wait for punctuation."""
-        still = self._box.window.still_open(self._slots.numbers(), marks[0].of(self._box.on))
-        return len({window for first, last in still for window in range(first, last + 1)})
+        return len({window for first, last in self._open(marks) for window in range(first, last + 1)})
+
+    def _open(self, marks: Sequence[Marks]) -> list[tuple[int, int]]:
+        """For each pane that an open window needs, the first and the last of these that are of use."""
+        still = self._box.window.still_open(self._panes(), marks[0].of(self._box.on))
+        useful = self._first_useful
+        return still if useful is None else [(max(first, useful), last) for first, last in still]
 
     def _close(self, arrived: dict[str, pa.Table], first: int, last: int) -> pa.Table | None:
         """The results of the windows first..last that hold any tuple."""
@@ -91,6 +105,7 @@ class AggregateOp(Holder):
     def _closed(self, tables: dict[str, pa.Table], first: int, last: int) -> pa.Table | None:
         """The results of the windows first..last of rows."""
         window = self._box.window
+        first = first if self._first_useful is None else max(first, self._first_useful)
         if PARTIAL not in tables or not tables[PARTIAL].num_rows:
             return None
         # Clamp the infinities to what the data can reach, so that window numbers fit into 64 bits.
@@ -161,11 +176,20 @@ class AggregateOp(Holder):
         return tuples if needed.all() else tuples.filter(pa.array(needed))
 
     def _purge(self, last: int) -> None:
-        for pane in self._slots.numbers():
-            if self._box.window.last_of_pane(pane) <= last:
-                counts = [c.column(self._box.tuple_count) for c in self._slots.chunks(pane, PARTIAL)]
-                self.released += sum(pc.sum(c).as_py() or 0 for c in counts)
-                self._slots.drop(pane)
+        self.released += self._drop(p for p in self._slots.numbers() if self._box.window.last_of_pane(p) <= last)
+
+    def _drop(self, panes: Iterable[int]) -> int:
+        """Let go of panes; how many tuples they were made of."""
+        gone = 0
+        for pane in list(panes):
+            counts = [c.column(self._box.tuple_count) for c in self._slots.chunks(pane, PARTIAL)]
+            gone += sum(pc.sum(c).as_py() or 0 for c in counts)
+            self._slots.drop(pane)
+        return gone
+
+    def _panes(self) -> Sequence[int]:
+        """The panes that hold anything."""
+        return self._slots.numbers()
 
     def _keep(self, arrived: dict[str, pa.Table]) -> None:
         """Add what arrived to the slots of its panes."""

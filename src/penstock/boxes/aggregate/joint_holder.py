@@ -11,7 +11,7 @@ Of every pane the smallest and largest v of its rows are noted, so that panes in
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 
 import numpy as np
@@ -108,11 +108,6 @@ class JointAggregateOp(AggregateOp):
             self._ledger.add(arrived[PARTIAL].column(PANE).to_numpy(), self._values(arrived[PARTIAL]))
         self._ledger.save(self._slots)
 
-    def needs(self, marks: Sequence[Marks]) -> Sequence[tuple[int, str, int]]:
-        # Said of the window's attribute alone: that releases it in any case.
-        window, still = self._box.window, [first for first, _ in self._open()]
-        return [(0, self._box.on, window.start_of(min(still)) + window.size)] if still else []
-
     def ways(self, marks: Sequence[Marks]) -> Sequence[Way]:
         return shortest(
             {self._use.own: self._box.window.start_of(first) + self._box.window.size, self._use.other: value + 1}
@@ -121,11 +116,9 @@ class JointAggregateOp(AggregateOp):
             if (first := self._first_open(pane, value)) <= self._box.window.last_of_pane(pane)
         )
 
-    def open_windows(self, marks: Sequence[Marks]) -> int:
-        return len({w for first, last in self._open() for w in range(first, last + 1)})
-
-    def _open(self) -> list[tuple[int, int]]:
+    def _open(self, marks: Sequence[Marks]) -> list[tuple[int, int]]:
         """For every pane, the first and last window that waits for anything in it."""
+        # What is said of them is of the window's attribute alone: that releases them in any case.
         # Who has come least far in a pane is whoever has the largest value.
         known = self._ledger.panes.items()
         spans = [(self._first_open(pane, most), self._box.window.last_of_pane(pane)) for pane, (_, most) in known]
@@ -135,6 +128,7 @@ class JointAggregateOp(AggregateOp):
         """The first window of a pane that is open for groups with a value."""
         window, mark = self._box.window, self._ledger.reached.of(value)
         first = window.first_of_pane(pane)
+        first = first if self._first_useful is None else max(first, self._first_useful)
         return first if mark == BEGINNING else max(first, window.last_closed(mark) + 1)
 
     def _next(self, pane: int) -> list[int]:
@@ -194,6 +188,17 @@ class JointAggregateOp(AggregateOp):
             counts = rows.column(self._box.tuple_count).filter(pa.array(~needed))
             self.released += int(pc.sum(counts).as_py() or 0)
         return rows if needed.all() else rows.filter(pa.array(needed))
+
+    def _panes(self) -> Sequence[int]:
+        return list(self._ledger.panes)
+
+    def _drop(self, panes: Iterable[int]) -> int:
+        gone = super()._drop(dropped := list(panes))
+        for pane in dropped:
+            del self._ledger.panes[pane]
+        if dropped:
+            self._ledger.save(self._slots)
+        return gone
 
     def _values(self, rows: pa.Table) -> Numbers:
         """The other time of rows; one without a value is never passed by joint punctuation."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 import pyarrow as pa
 
 from penstock.algebra.box import Stateful
+from penstock.algebra.floors import Floors, named_before
 from penstock.algebra.hidden import SEQ
 from penstock.algebra.marks import Marks, least
 from penstock.algebra.temporal.properties import Properties
@@ -51,6 +52,10 @@ class Cleanse(Stateful):
         stated = least(inputs)
         others = {attribute: stated.end for attribute in stated.rising if attribute != self.on}
         return Marks({self.on: stated.of(self.on), **others}, ended=stated.ended)
+
+    def useful_from(self, slot: int, behind: Sequence[Floors | None], reached: Sequence[Marks]) -> Floors | None:
+        # What it holds keeps the marks of attributes other than `on` back, so nothing is left out by those.
+        return named_before(behind[0], {self.on: self.on})
 
     def required(self, port_columns: Sequence[frozenset[str]]) -> tuple[frozenset[str], ...]:
         needed = port_columns[0] | {SEQ, *self.by, *self.shared}

@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from penstock.algebra.floors import Floors
 from penstock.algebra.hidden import ARRIVED, SEQ
 from penstock.algebra.marks import Marks, least
 from penstock.algebra.ticks import BEGINNING, END, to_ticks
@@ -48,6 +49,19 @@ class CleanseOp(Holder):
 
     def receive(self, part: str, tuples: pa.Table) -> None:
         self._arrived.setdefault(int(part), []).append(tuples)
+
+    def purge(self, floors: Sequence[Floors]) -> int:
+        # All inputs have the floor of what leaves.
+        if (floor := floors[0].get(self._box.on)) is None:
+            return 0
+        gone = 0
+        for slot in [slot for slot in self._ledger.lowest if self._segments.span(slot)[0] < floor]:
+            tuples = pa.concat_tables(self._slots.chunks(slot, TUPLES))
+            useful = self._ticks(tuples) >= floor
+            gone += self._leave(slot, tuples, useful)
+        if gone:
+            self._ledger.save(self._slots)
+        return gone
 
     def punctuate(self, marks: Sequence[Marks], now: int) -> Departures:
         mark, before = min(m.of(self._box.on) for m in marks), self._slots.get_mark()
@@ -98,14 +112,19 @@ class CleanseOp(Holder):
             if not reached.any():
                 continue
             due.append(tuples if reached.all() else tuples.filter(pa.array(reached)))
-            if reached.all():
-                self._slots.drop(slot)
-                del self._ledger.lowest[slot]
-                continue
-            rest = tuples.filter(pa.array(~reached)).combine_chunks()
+            self._leave(slot, tuples, ~reached)
+        return due
+
+    def _leave(self, slot: int, tuples: pa.Table, kept: Mask) -> int:
+        """Leave in a slot what is kept of its tuples; how many are gone."""
+        if not kept.any():
+            self._slots.drop(slot)
+            del self._ledger.lowest[slot]
+        elif not kept.all():
+            rest = tuples.filter(pa.array(kept)).combine_chunks()
             self._slots.replace(slot, TUPLES, rest)
             self._ledger.note(slot, rest, self._box.shared)
-        return due
+        return len(kept) - int(kept.sum())
 
     def _keep(self, tuples: pa.Table) -> None:
         for slot, own in parted(tuples, self._segments.slots_of(self._ticks(tuples))):

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 import pyarrow as pa
 
 from penstock.algebra.box import Stateful
+from penstock.algebra.floors import Floors, named_before
 from penstock.algebra.hidden import SEQ
 from penstock.algebra.mark_ways import Along
 from penstock.algebra.marks import Marks
@@ -46,6 +47,10 @@ class Dedupe(Stateful):
 
     def progress(self, port: int, inputs: Sequence[Marks]) -> Marks:
         return inputs[0]
+
+    def useful_from(self, slot: int, behind: Sequence[Floors | None], reached: Sequence[Marks]) -> Floors | None:
+        # Duplicates agree in `on`: where one is of no use, all are. Of other attributes the first of them decides.
+        return named_before(behind[0], {self.on: self.on})
 
     def required(self, port_columns: Sequence[frozenset[str]]) -> tuple[frozenset[str], ...]:
         return (port_columns[0] | {SEQ, *self.identity},)

@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 
 from penstock.algebra.expressions import kernel
 from penstock.algebra.expressions.kernel import quote
+from penstock.algebra.floors import Floors
 from penstock.algebra.hidden import carried
 from penstock.algebra.marks import Marks
 from penstock.algebra.ticks import BEGINNING, END, to_ticks
@@ -61,6 +62,10 @@ class DedupeOp(Holder):
     def receive(self, part: str, tuples: pa.Table) -> None:
         self._arrived.append(tuples)
 
+    def purge(self, floors: Sequence[Floors]) -> int:
+        floor = floors[0].get(self._box.on)
+        return 0 if floor is None else self._forget(floor)
+
     def punctuate(self, marks: Sequence[Marks], now: int) -> Departures:
         mark, before = marks[0].of(self._box.on), self._slots.get_mark()
         if self._arrived:
@@ -70,7 +75,7 @@ class DedupeOp(Holder):
             self._keep(passing.select(self._box.identity), mark)
             yield 0, passing
         if mark > before:
-            self._purge(mark)
+            self.released += self._forget(mark)
             self._slots.set_mark(mark)
 
     def _held_near(self, arrived: pa.Table) -> list[pa.Table]:
@@ -87,18 +92,21 @@ class DedupeOp(Holder):
         for slot, own in parted(waiting, self._segments.slots_of(self._ticks(waiting))):
             add_chunk(self._slots, slot, KEYS, own)
 
-    def _purge(self, mark: int) -> None:
+    def _forget(self, tick: int) -> int:
+        """Remember nothing of what is before a tick; how many tuples that were."""
+        gone = 0
         for slot in self._slots.numbers():
             start, stop = self._segments.span(slot)
-            if start >= mark:
+            if start >= tick:
                 continue
             keys = pa.concat_tables(self._slots.chunks(slot, KEYS))
-            passed = np.ones(keys.num_rows, bool) if stop <= mark else self._passed(keys, mark)
-            self.released += int(passed.sum())
+            passed = np.ones(keys.num_rows, bool) if stop <= tick else self._passed(keys, tick)
+            gone += int(passed.sum())
             if passed.all():
                 self._slots.drop(slot)
             elif passed.any():
                 self._slots.replace(slot, KEYS, keys.filter(pa.array(~passed)).combine_chunks())
+        return gone
 
     def _passed(self, tuples: pa.Table, mark: int) -> Mask:
         return np.ones(tuples.num_rows, bool) if mark == END else self._ticks(tuples) < mark

@@ -49,6 +49,14 @@ class Band:
         """How far behind its own attribute the attribute of the other side may be: so long a tuple is kept."""
         return self.after if side == 0 else self.before
 
+    def first_partner(self, side: int, tick: int) -> int:
+        """The first tick of a side that can meet one of the other side which is not before a tick.
+
+        >>> Band(2, 3).first_partner(0, 10), Band(2, 3).first_partner(1, 10)
+        (7, 8)
+        """
+        return _back(tick, self.reach(side))
+
     def left_mark(self, left: int, right: int) -> int:
         """The low-water mark of A in the pairs, and in left tuples that leave when no partner can come any more."""
         return min(left, _back(right, self.after))

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from penstock.algebra.box import Stateful
 from penstock.algebra.expressions.pairing import Pairing
+from penstock.algebra.floors import NO_FLOORS, Floors
 from penstock.algebra.mark_ways import Branching, Together
 from penstock.algebra.marks import NO_PAIRS, Marks, Ticks, all_ended
 from penstock.algebra.ticks import END, span_text, within
@@ -126,6 +127,21 @@ class Join(Stateful):
             if column == self.on[side] and side in stated
         }
         return Marks(found, joint=self._pairs(left, right) if self.joint else NO_PAIRS, ended=all_ended(inputs))
+
+    def useful_from(self, slot: int, behind: Sequence[Floors | None], reached: Sequence[Marks]) -> Floors | None:
+        if (floors := behind[0]) is None:
+            return None
+        # A tuple is of use if it can be in a result of use; or if it keeps its partner from staying alone in one.
+        found = [
+            floors[name] if side == slot else self.band.first_partner(slot, floors[name])
+            for name, side, column in self.columns
+            if column == self.on[side] and side in self.certain and name in floors
+        ]
+        if self.added is not None and self.added.name in floors:
+            floor = floors[self.added.name]
+            alone = self.stated == "max" or 1 - slot in self.preserved
+            found.append(min(floor, self.band.first_partner(slot, floor)) if alone else floor)
+        return {self.on[slot]: max(found)} if found else NO_FLOORS
 
     def _pairs(self, *marks: int) -> tuple[Ticks, Ticks]:
         """Joint marks, of the columns that show the times of either side."""

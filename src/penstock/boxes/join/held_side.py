@@ -127,6 +127,18 @@ class HeldSide:
             yield self._gone(tuples, met, leave)
             self._rewrite(segment, tuples, met, keep)
 
+    def forget(self, floor: int) -> int:
+        """Let go of tuples before a tick of their own attribute, whoever they have met; how many there were."""
+        gone, until = 0, min(floor + self._box.band.reach(self._side), END)
+        for segment in [s for s in self._segments() if s.low <= until]:
+            tuples = pa.concat_tables(self._chunks(segment))
+            keep = ticks_of(tuples, self._box.on[self._side]) >= floor
+            if not keep.all():
+                met = self._met(segment, tuples.num_rows)
+                gone += self._gone(tuples, met, ~keep & ~met if self._once else ~keep).released
+                self._rewrite(segment, tuples, met, keep)
+        return gone
+
     def store(self, tuples: pa.Table, met: Mask, mark: int) -> Gone:
         """Keep of fresh tuples what can still find a partner; the others."""
         keep = self._kept(tuples, mark)

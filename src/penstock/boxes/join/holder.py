@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from penstock.algebra.floors import Floors
 from penstock.algebra.hidden import ARRIVED
 from penstock.algebra.marks import Marks
 from penstock.algebra.ticks import from_ticks
@@ -54,6 +55,10 @@ class JoinOp(Holder):
         # The order of hidden columns depends on where they were added.
         columns = [tuples.column(name) for name in self._schemas[side].names]
         self._arrived[side].append(pa.table(columns, schema=self._schemas[side]))
+
+    def purge(self, floors: Sequence[Floors]) -> int:
+        by_side = zip(self.sides, self._box.on, floors, strict=True)
+        return sum(held.forget(floor[on]) for held, on, floor in by_side if on in floor)
 
     def punctuate(self, marks: Sequence[Marks], now: int) -> Departures:
         # In one piece, so that all that follows finds times and keys without copying them again.

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from penstock.algebra.box import Stateful
 from penstock.algebra.expressions.aggregation import Aggregation
+from penstock.algebra.floors import NO_FLOORS, Floors
 from penstock.algebra.hidden import SEQ
 from penstock.algebra.marks import Marks, all_ended, only_end
 from penstock.algebra.order import ARRIVAL, Order
@@ -78,6 +79,16 @@ class Resample(Stateful):
         waiting = right if right in (BEGINNING, END) else max(BEGINNING, right - self.size)
         known = {self.on[0]: min(left, waiting)} if inputs[1].has(self.on[1]) else {}
         return Marks(known, ended=all_ended(inputs))
+
+    def useful_from(self, slot: int, behind: Sequence[Floors | None], reached: Sequence[Marks]) -> Floors | None:
+        if self.assuming is not None:
+            # Each right tuple says how far its group has come.
+            return NO_FLOORS
+        if behind[0] is None or self.on[0] not in behind[0]:
+            return None if behind[0] is None else NO_FLOORS
+        floor = behind[0][self.on[0]]
+        near = floor if floor in (BEGINNING, END) else max(BEGINNING, floor - self.size)
+        return {self.on[slot]: near if slot else floor}
 
     def required(self, port_columns: Sequence[frozenset[str]]) -> tuple[frozenset[str], ...]:
         order = () if self.assuming is None else (SEQ,)

@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from penstock.algebra.floors import Floors
 from penstock.algebra.hidden import ARRIVED, SEQ, carried
 from penstock.algebra.marks import Marks
 from penstock.algebra.ticks import BEGINNING, END, unfit
@@ -108,6 +109,11 @@ class ResampleOp(Holder):
         schema = self._schemas[side]
         # Where hidden columns stand, and which columns say that they have no NULLs, depends on where trains come from.
         self._arrived[side].append(pa.table([tuples.column(name) for name in schema.names], schema=schema))
+
+    def purge(self, floors: Sequence[Floors]) -> int:
+        both = zip((self._left, self._right), self._box.on, floors, strict=True)
+        left, right = (held.forget(floor[on]) if on in floor else 0 for held, on, floor in both)
+        return right if self._box.by else left + right
 
     def punctuate(self, marks: Sequence[Marks], now: int) -> Departures:
         box, before = self._box, self._slots.get_mark()

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from penstock.algebra.box import Stateful
 from penstock.algebra.expressions.expression import Expression
+from penstock.algebra.floors import NO_FLOORS, Floors
 from penstock.algebra.hidden import SEQ
 from penstock.algebra.marks import Marks, all_ended
 from penstock.algebra.temporal.properties import Properties
@@ -64,6 +65,15 @@ class Top(Stateful):
         # What leaves later is in a window that is open now, and not before its start.
         start = self.window.output_mark(inputs[0].of(self.on))
         return Marks({WINDOW: start, self.on: within(start, self.on_type)}, ended=all_ended(inputs))
+
+    def useful_from(self, slot: int, behind: Sequence[Floors | None], reached: Sequence[Marks]) -> Floors | None:
+        if behind[0] is None:
+            return None
+        found = [self.window.first_start(behind[0][WINDOW])] if WINDOW in behind[0] else []
+        if self.on in behind[0]:
+            # A tuple of no use has a rank all the same, in the windows that hold one of use.
+            found.append(self.window.first_start_reaching(behind[0][self.on]))
+        return {self.on: max(found)} if found else NO_FLOORS
 
     def required(self, port_columns: Sequence[frozenset[str]]) -> tuple[frozenset[str], ...]:
         return ((port_columns[0] - {WINDOW, RANK}) | {SEQ, self.on, *self.groups, *self.by.columns},)

@@ -7,7 +7,7 @@ needs are let go. No more than n tuples of a pane and group are sent by a task o
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 import numpy as np
@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from penstock.algebra.expressions import kernel
 from penstock.algebra.expressions.expression import evaluate
+from penstock.algebra.floors import Floors
 from penstock.algebra.hidden import ARRIVED, SEQ, carried
 from penstock.algebra.marks import Marks
 from penstock.algebra.ticks import BEGINNING, END, from_ticks
@@ -62,10 +63,19 @@ class TopOp(Holder):
         self._slots = slots
         self._columns = [name for name in box.inputs[0].schema.names if name in needed[0]]
         self._arrived: list[pa.Table] = []
+        self._first_useful: int | None = None
+        """The first window whose best are of use to anybody, if not all are."""
         self.released = 0
 
     def receive(self, part: str, tuples: pa.Table) -> None:
         self._arrived.append(tuples)
+
+    def purge(self, floors: Sequence[Floors]) -> int:
+        if (floor := floors[0].get(self._box.on)) is None:
+            return 0
+        # A floor is where a window starts, and so a pane.
+        self._first_useful = self._box.window.first_not_before(floor)
+        return self._drop(pane for pane in self._slots.numbers() if pane * self._box.window.pane < floor)
 
     def punctuate(self, marks: Sequence[Marks], now: int) -> Departures:
         window = self._box.window
@@ -74,23 +84,28 @@ class TopOp(Holder):
         self._arrived = []
         if mark > before:
             first, last = window.last_closed(before) + 1, window.last_closed(mark)
+            first = first if self._first_useful is None else max(first, self._first_useful)
             results = self._close(arrived, first, last)
             self._slots.set_mark(mark)
             arrived = None if arrived is None else self._still_needed(arrived, last)
-            self._purge(last)
+            self.released += self._drop(p for p in self._slots.numbers() if window.last_of_pane(p) <= last)
             if results is not None:
                 yield 0, results
         if arrived is not None:
             self._keep(arrived)
 
     def needs(self, marks: Sequence[Marks]) -> Sequence[tuple[int, str, int]]:
-        window, on = self._box.window, self._box.on
-        still = window.still_open(self._slots.numbers(), marks[0].of(on))
-        return [(0, on, window.start_of(min(first for first, _ in still)) + window.size)] if still else []
+        window, still = self._box.window, self._open(marks)
+        return [(0, self._box.on, window.start_of(min(first for first, _ in still)) + window.size)] if still else []
 
     def open_windows(self, marks: Sequence[Marks]) -> int:
+        return len({window for first, last in self._open(marks) for window in range(first, last + 1)})
+
+    def _open(self, marks: Sequence[Marks]) -> list[tuple[int, int]]:
+        """For each pane that an open window needs, the first and the last of these that are of use."""
         still = self._box.window.still_open(self._slots.numbers(), marks[0].of(self._box.on))
-        return len({window for first, last in still for window in range(first, last + 1)})
+        useful = self._first_useful
+        return still if useful is None else [(max(first, useful), last) for first, last in still]
 
     def _close(self, arrived: pa.Table | None, first: int, last: int) -> pa.Table | None:
         """The best of the windows first..last that hold any tuple; windows ascending, and ranks in a window."""
@@ -124,11 +139,13 @@ class TopOp(Holder):
         self.released += int(len(kept) - kept.sum())
         return tuples if kept.all() else tuples.filter(pa.array(kept))
 
-    def _purge(self, last: int) -> None:
-        for pane in self._slots.numbers():
-            if self._box.window.last_of_pane(pane) <= last:
-                self.released += sum(chunk.num_rows for chunk in self._slots.chunks(pane, TUPLES))
-                self._slots.drop(pane)
+    def _drop(self, panes: Iterable[int]) -> int:
+        """Let go of panes; how many tuples they hold."""
+        gone = 0
+        for pane in list(panes):
+            gone += sum(chunk.num_rows for chunk in self._slots.chunks(pane, TUPLES))
+            self._slots.drop(pane)
+        return gone
 
     def _keep(self, arrived: pa.Table) -> None:
         """Add what arrived to the slots of its panes."""

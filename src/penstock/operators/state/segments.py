@@ -14,7 +14,7 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from penstock.algebra.ticks import to_ticks
+from penstock.algebra.ticks import BEGINNING, to_ticks
 from penstock.operators.arrays import Mask, Numbers
 from penstock.operators.groups import parted
 from penstock.operators.protocol import Slots
@@ -101,6 +101,10 @@ class Segments:
             else:
                 self._slots.drop(segment.slot(self._side))
         return gone
+
+    def forget(self, tick: int) -> int:
+        """Let go of all tuples before a tick; how many there were."""
+        return self.sift(BEGINNING, tick - 1, lambda tuples: self.ticks(tuples) >= tick)
 
     def ticks(self, tuples: pa.Table) -> Numbers:
         """When the tuples are."""

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import pyarrow as pa
 
+from penstock.algebra.floors import NO_FLOORS, Floors
 from penstock.algebra.hidden import ARRIVED, SEQ, carried
 from penstock.algebra.marks import Marks
 from penstock.algebra.ticks import BEGINNING, to_ticks
@@ -52,11 +53,17 @@ class BufferedAggregateOp(Holder):
         self._box = box
         self._slots = slots
         self._arrived: list[pa.Table] = []
+        self._floors: Sequence[Floors] = (NO_FLOORS,)
         self.released = 0
         """Tuples whose last window has closed, since this operator was made."""
 
     def receive(self, part: str, tuples: pa.Table) -> None:
         self._arrived.append(tuples)
+
+    def purge(self, floors: Sequence[Floors]) -> int:
+        self._floors = floors
+        floor = floors[0].get(self._box.on)
+        return 0 if floor is None else self._drop(self._box.window.first_not_before(floor) - 1)
 
     def punctuate(self, marks: Sequence[Marks], now: int) -> Departures:
         mark, before = marks[0].of(self._box.on), self._slots.get_mark()
@@ -68,7 +75,7 @@ class BufferedAggregateOp(Holder):
         if tuples is not None:
             yield from self._results(tuples, marks, now)
         self._slots.set_mark(mark)
-        self._purge(last)
+        self.released += self._drop(last)
 
     def needs(self, marks: Sequence[Marks]) -> Sequence[tuple[int, str, int]]:
         still, window = self._open(marks), self._box.window
@@ -109,6 +116,7 @@ class BufferedAggregateOp(Holder):
             places = pa.array(np.arange(tuples.num_rows, dtype=np.int64))
             tuples = tuples.set_column(tuples.column_names.index(SEQ), SEQ, places)
         reduce, close = SubAggregateOp(self._box), AggregateOp(self._box, _Nothing(self._slots.get_mark()))
+        close.purge(self._floors)
         reduce.process(0, tuples)
         for part, partials in reduce.flush():
             stamped = ARRIVED in partials.column_names
@@ -116,11 +124,13 @@ class BufferedAggregateOp(Holder):
             close.receive(part, partials if stamped else partials.append_column(ARRIVED, arrived))
         yield from close.punctuate(marks, now)
 
-    def _purge(self, last: int) -> None:
-        for slot in self._slots.numbers():
-            if slot <= last:
-                self.released += sum(c.num_rows for c in self._slots.chunks(slot, TUPLES))
-                self._slots.drop(slot)
+    def _drop(self, last: int) -> int:
+        """Let go of the tuples whose last window is not after one; how many there are."""
+        gone = 0
+        for slot in (n for n in self._slots.numbers() if n <= last):
+            gone += sum(c.num_rows for c in self._slots.chunks(slot, TUPLES))
+            self._slots.drop(slot)
+        return gone
 
 
 class _Nothing:
