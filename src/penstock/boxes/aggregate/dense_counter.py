@@ -43,7 +43,7 @@ class DenseCounter:
         return all(_small_domain(kind) for kind in kinds)
 
     def add(self, keys: Sequence[pa.Array], ticks: pa.Array) -> bool:
-        """Count tuples; or False, and nothing is counted, when a column has many values or the table would be sparse."""
+        """Count tuples; or False, and nothing is counted, if a column has many values or the table would be sparse."""
         if not self._tuples and any(map(_has_many_values, keys)):
             return False
         limit = CELLS_PER_TUPLE * (self._tuples + len(ticks))
