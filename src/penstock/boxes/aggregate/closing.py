@@ -17,12 +17,18 @@ TICK = "#tick"
 
 
 def close_query(
-    aggregation: Aggregation, keys: Sequence[str], rows: Callable[[str, bool], str], arrived: int | None = None
+    aggregation: Aggregation,
+    keys: Sequence[str],
+    rows: Callable[[str, bool], str],
+    arrived: int | None = None,
+    *,
+    one_window: bool = False,
 ) -> str:
     """One row for every value of the keys: these, the outputs in SQL, and the smallest `ARRIVED`.
 
     `rows(part, distinct)` is SQL of the rows of a part, once for every closing window, which is the first of the keys.
-    `arrived` is given where all rows arrived together, so that there is no smallest to look for.
+    `arrived` is given where all rows arrived together, so that there is no smallest to look for. The rows of
+    `one_window` need not be put in the order of windows.
     """
     names = [quote(k) for k in keys]
     smallest = f"min({quote(ARRIVED)})" if arrived is None else f"{arrived}::BIGINT"
@@ -38,7 +44,8 @@ def close_query(
         joins += f" LEFT JOIN {values.name} ON {match}"
     out_keys = ", ".join(f"merged.{k} AS {k}" for k in names)
     finals = "".join(f", {sql} AS {quote(name)}" for name, sql in (*aggregation.finals, (ARRIVED, quote(ARRIVED))))
-    return f"WITH {', '.join(with_parts)} SELECT {out_keys}{finals} FROM merged{joins} ORDER BY merged.{names[0]}"
+    order = "" if one_window else f" ORDER BY merged.{names[0]}"
+    return f"WITH {', '.join(with_parts)} SELECT {out_keys}{finals} FROM merged{joins}{order}"
 
 
 def table_name(part: str) -> str:

@@ -108,6 +108,7 @@ class AggregateOp(Holder):
             (WINDOW, *self._box.by),
             lambda part, distinct: self._in_windows(part, first, last, distinct=distinct),
             _together(tables[PARTIAL].column(ARRIVED)),
+            one_window=first == last,
         )
         closed = kernel.run(query, **{table_name(part): table for part, table in tables.items()})
         return self._results(closed, kept) if closed.num_rows else None
