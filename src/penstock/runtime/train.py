@@ -1,7 +1,8 @@
 """Trains: the unit of flow, and the one row format in which they travel through Spark.
 
 A train is a table of tuples of one arc, with a header, as Arrow IPC bytes in one binary column of one row. One that
-stays in the process that made it is not packed. A *note* is a row without tuples; what it says is in `runtime/notes.py`.
+stays in the process that made it is not packed. A *note* is a row without tuples; what it says is in
+`runtime/notes.py`.
 """
 
 from __future__ import annotations
