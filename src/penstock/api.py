@@ -35,7 +35,7 @@ from penstock.runtime.versions import Version
 from penstock.spark.carrier import dumps
 from penstock.spark.reading import read_now
 from penstock.spark.run import Run, run_to_end
-from penstock.spark.session import parallelism
+from penstock.spark.session import parallelism, shared_cores
 from penstock.storage.folder import Folder
 from penstock.storage.lease import refuse_if_held
 from penstock.storage.sizes import Size
@@ -125,6 +125,7 @@ class Network(Builder):
         if engine == "local":
             job = self._job(settings, checkpoint, os.cpu_count() or 1, architecture, discard, name)
             return run_locally(job, on_batch)
+        settings = replace(settings, threads=shared_cores(master))
         job = self._job(settings, checkpoint, parallelism(master), architecture, discard, name)
         return run_to_end(job, master=master, on_batch=on_batch)
 
@@ -168,6 +169,7 @@ class Network(Builder):
         checkpoint = place_of_run(checkpoint, name)
         if checkpoint is not None:
             refuse_if_held(Folder(checkpoint))
+        settings = replace(settings, threads=shared_cores(master))
         job = self._job(settings, checkpoint, parallelism(master), architecture, discard, name)
         bounded = all(s.connector.bounded for s in job.plan.network.sources)
         return Run(job, master=master, to_the_end=bounded, on_batch=on_batch)

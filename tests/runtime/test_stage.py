@@ -53,7 +53,7 @@ def test_a_retry_writes_the_same_bytes_in_any_order_of_its_rows(tmp_path: Path, 
     random.Random(seed).shuffle(for_stage)
     again = list(run_stage(job, 1, 1, 0, for_stage))
     assert state_bytes(tmp_path) == written
-    assert [r.body for r in again if r.is_train] == [r.body for r in left if r.is_train]
+    assert [r.tuples() for r in again if r.is_train] == [r.tuples() for r in left if r.is_train]
 
 
 def test_rows_for_later_places_pass_through_untouched(tmp_path: Path) -> None:

@@ -21,10 +21,10 @@ from penstock.runtime.intake import read_assignment
 from penstock.runtime.job import Job
 from penstock.runtime.offsets import InputAt, Offset, Size, intake_offset, offset_text
 from penstock.runtime.planner import Planner
-from penstock.runtime.settings import AUTO, EXCHANGE, EXPRESS, WAYS, Settings
-from penstock.runtime.small_batch import FEW_BYTES, FEW_ROWS
+from penstock.runtime.settings import AUTO, EXCHANGE, EXPRESS, MOST_THREADS, WAYS, Settings
+from penstock.runtime.small_batch import FEW_BYTES, FEW_BYTES_IN_THREADS, FEW_IN_THREADS, FEW_ROWS
 from penstock.runtime.train import OUTLET
-from penstock.runtime.ways import EXPRESS_HELD, run_stages, way_of
+from penstock.runtime.ways import EXPRESS_HELD, EXPRESS_HELD_IN_THREADS, read_shares, run_stages, way_of
 
 SCHEMA = {"ts": "int64", "k": "string"}
 ROWS = [(at, "xyz"[at % 3]) for at in range(30)]
@@ -75,6 +75,31 @@ def test_few_rows_few_bytes_and_few_held_tuples_go_the_express_way(
     rows: int, size: int, held: tuple[int, ...], way: str, job: Job
 ) -> None:
     assert chosen(job, offset(rows, size), holding(*held)) == way
+
+
+@pytest.mark.parametrize(
+    ("rows", "size", "held", "way"),
+    [
+        (FEW_IN_THREADS, FEW_BYTES_IN_THREADS, EXPRESS_HELD_IN_THREADS, EXPRESS),
+        (FEW_IN_THREADS + 1, 0, 0, EXCHANGE),
+        (0, FEW_BYTES_IN_THREADS + 1, 0, EXCHANGE),
+        (0, 0, EXPRESS_HELD_IN_THREADS + 1, EXCHANGE),
+    ],
+)
+def test_more_go_the_express_way_where_the_driver_has_threads_for_all_cores(
+    rows: int, size: int, held: int, way: str, job: Job
+) -> None:
+    threaded = replace(job, settings=replace(job.settings, threads=2))
+    assert chosen(threaded, offset(rows, size), holding(held)) == way
+
+
+def test_a_network_that_calls_functions_has_one_thread(tmp_path: Path) -> None:
+    job = job_of(function(), tmp_path)
+    assert replace(job, settings=replace(job.settings, threads=2)).threads == 1
+
+
+def test_the_interpreter_does_not_get_more_threads_than_it_can_serve(job: Job) -> None:
+    assert replace(job, settings=replace(job.settings, threads=64)).threads == MOST_THREADS
 
 
 @pytest.mark.parametrize(("rows", "way"), [(FEW_ROWS, EXPRESS), (FEW_ROWS + 1, EXCHANGE)])
@@ -147,6 +172,24 @@ def test_the_express_way_runs_all_stages_and_leaves_rows_for_the_outlet_alone(tm
     assert {row.stage for row in left} == {OUTLET}
     done = sorted(row.header["from"] for row in left if row.header["from"].startswith("stage"))
     assert done == [f"stage {stage} bucket {bucket:04d}" for stage in (1, 2) for bucket in range(3)]
+
+
+def test_threads_leave_the_same_files_of_state_and_the_same_results(tmp_path: Path) -> None:
+    """What a batch leaves does not depend on who is done first; only the clock readings of batches differ."""
+
+    def left(threads: int) -> tuple[list[dict[str, Any]], dict[str, bytes]]:
+        job = job_of(counts(), tmp_path / str(threads), buckets=4, tasks=4)
+        job = replace(job, settings=replace(job.settings, threads=threads))
+        planner, start, reports = Planner(job), Planner(job).initial(), []
+        for batch in range(3):
+            end = replace(planner.latest(start), now=1_000 + batch)
+            rows = run_stages(job, batch, read_shares(job, batch, planner.assignments(start, end)))
+            reports += [{k: v for k, v in row.header.items() if k != "content"} for row in rows]
+            start = end
+        folder = tmp_path / str(threads) / "state"
+        return reports, {str(f.relative_to(folder)): f.read_bytes() for f in sorted(folder.rglob("*.state"))}
+
+    assert left(1) == left(4)
 
 
 def test_batches_go_the_way_that_is_chosen_for_them(monkeypatch: pytest.MonkeyPatch) -> None:

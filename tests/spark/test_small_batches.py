@@ -15,6 +15,7 @@ import pytest
 from tests.runtime.jobs import job_of
 
 import penstock as pk
+from penstock import api
 from penstock.runtime.planner import Assignment, Planner
 from penstock.runtime.small_batch import FEW_ROWS, FEW_SPLITS, few_splits
 from penstock.spark import run
@@ -131,7 +132,7 @@ def reads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         return call
 
     monkeypatch.setattr(run, "collect", told("tasks", run.collect))
-    monkeypatch.setattr(run, "read_assignment", told("driver", run.read_assignment))
+    monkeypatch.setattr(run, "read_shares", told("driver", run.read_shares))
     return found
 
 
@@ -148,11 +149,26 @@ def test_the_driver_reads_small_batches_and_tasks_those_that_go_by_exchange(read
 
 @pytest.mark.spark
 @pytest.mark.usefixtures("spark_ready")
-def test_tasks_read_a_large_batch_also_if_it_is_told_to_go_the_express_way(reads: list[str]) -> None:
+def test_tasks_read_a_large_batch_also_if_it_is_told_to_go_the_express_way(
+    reads: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(api, "shared_cores", lambda master: 1)
     rows = pa.table({"ts": np.arange(FEW_ROWS + 1) // 1000, "k": pa.repeat("x", FEW_ROWS + 1)})
     result = counts(rows, None).run(way="express")
     assert sum(result["counts"]["n"].to_pylist()) == FEW_ROWS + 1
     assert reads == ["tasks"]
+
+
+@pytest.mark.spark
+@pytest.mark.usefixtures("spark_ready")
+def test_the_driver_reads_more_where_it_has_threads_for_all_cores(
+    reads: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(api, "shared_cores", lambda master: 2)
+    rows = pa.table({"ts": np.arange(FEW_ROWS + 1) // 1000, "k": pa.repeat("x", FEW_ROWS + 1)})
+    result = counts(rows, None).run(tasks=2)
+    assert sum(result["counts"]["n"].to_pylist()) == FEW_ROWS + 1
+    assert reads == ["driver"]
 
 
 @pytest.mark.spark
@@ -162,6 +178,6 @@ def test_tasks_read_what_the_driver_cannot(reads: list[str], monkeypatch: pytest
         raise OSError("no such path on this machine")
 
     expected = counts().run("local")["counts"]
-    monkeypatch.setattr(run, "read_assignment", failing)
+    monkeypatch.setattr(run, "read_shares", failing)
     assert counts().run()["counts"] == expected
     assert reads == ["tasks"] * 3

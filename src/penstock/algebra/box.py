@@ -89,6 +89,11 @@ class Box(ABC):
     """Whether it finds illegal elements by itself, so that nobody need look for them before it."""
 
     @property
+    def calls_functions(self) -> bool:
+        """Whether it calls Python functions of the user's, which run one at a time in a process."""
+        return False
+
+    @property
     def ports(self) -> tuple[str, ...]:
         """The labels of the output ports; the label of an only output is empty."""
         return ("",)

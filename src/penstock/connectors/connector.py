@@ -244,7 +244,8 @@ class Connector(Protocol):
     def read(self, split: Split, schema: pa.Schema, columns: Sequence[str]) -> Iterator[Chunk]:
         """Read one split on a worker: chunks of exactly `columns` (in that order) of `schema`.
 
-        The rows of a split come in the same order and cut on every read, whatever columns are asked for.
+        The rows of a split come in the same order and cut on every read, whatever columns are asked for. Threads of one
+        process may read several splits at a time.
         """
 
 

@@ -14,7 +14,7 @@ from penstock.algebra.hidden import ARRIVED
 from penstock.connectors.targets.target import OutputProgress, Receipt, Target
 from penstock.errors import PenstockError
 from penstock.plan.plan import Plan
-from penstock.runtime.settings import Settings
+from penstock.runtime.settings import MOST_THREADS, Settings
 from penstock.storage.disk import finish_forgetting
 from penstock.storage.folder import Folder
 from penstock.storage.lease import Claim, Lease
@@ -84,6 +84,12 @@ class Job:
         finish_forgetting()
         if self.lease is not None:
             self.lease.release()
+
+    @property
+    def threads(self) -> int:
+        """Threads that this process has for a batch. Functions of the user's would only wait for each other in them."""
+        called = any(box.calls_functions for box in self.plan.network.boxes)
+        return 1 if called else min(self.settings.threads, MOST_THREADS)
 
     @property
     def board(self) -> Folder:

@@ -9,7 +9,6 @@ from collections.abc import Callable
 
 from penstock.errors import QueryError
 from penstock.runtime.board import Board, Record
-from penstock.runtime.intake import read_assignment
 from penstock.runtime.job import Job
 from penstock.runtime.jobs import jobs_of
 from penstock.runtime.offsets import Offset, intake_offset, is_local, offset_text
@@ -21,7 +20,7 @@ from penstock.runtime.settings import EXPRESS, ON
 from penstock.runtime.shelf import Shelf
 from penstock.runtime.stage import run_stage
 from penstock.runtime.train import Row, from_batches, to_batch
-from penstock.runtime.ways import run_stages, way_of
+from penstock.runtime.ways import read_shares, run_stages, way_of
 from penstock.storage.folder import synced_together
 
 
@@ -56,7 +55,7 @@ class LocalExecutor:
 
     def _rows(self, job: Job, batch: int, start: Offset, end: Offset) -> list[Row]:
         self._board.post_offset(batch, offset_text(end))
-        rows = [r for a in self._planner.assignments(start, end) for r in read_assignment(job, a, batch)]
+        rows = read_shares(job, batch, self._planner.assignments(start, end))
         # Through the row format, as on Spark: what does not survive it must fail here too.
         rows = list(from_batches(to_batch(r) for r in rows))
         if way_of(job, end, self._outlet.before(batch)) == EXPRESS:

@@ -24,6 +24,8 @@ OLDEST = "oldest"
 WHEN_FULL = (REFUSE, OLDEST)
 """What happens when a run has taken up all that it may on disks (`runtime/budget.py`)."""
 
+MOST_THREADS = 8
+"""With more of them, the driver's threads would wait for the interpreter too often: it runs one at a time."""
 OFF = "off"
 ON = "on"
 OPTIMIZE = (OFF, ON)
@@ -43,6 +45,8 @@ class Settings:
     buckets: int = 0
     tasks: int = 0
     durability: str = POWER
+    threads: int = 1
+    """Threads that the driver has for a batch: as many as Spark runs tasks, if these run on the driver's cores."""
     way: str = AUTO
     """How batches travel: by their size, or all of them the express way, or all by exchange."""
     optimize: str = OFF

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 FEW_ROWS: Final = 500_000
 """A batch that reads more is not small: from here on several cores are worth what it costs to reach them."""
 FEW_BYTES: Final = 64 * 1024 * 1024
+FEW_IN_THREADS: Final = 4_000_000
+"""The same where this process has threads for all cores: an exchange would reach none that it does not have."""
+FEW_BYTES_IN_THREADS: Final = 256 * 1024 * 1024
 FEW_SPLITS: Final = 32
 """Parts of inputs that the driver reads one after the other. To open a file takes about as long as to read a short one,
 and Spark starts its tasks in the time of some dozens of them."""
@@ -27,7 +30,8 @@ def reads_few(job: Job, offset: Offset) -> bool:
     size = offset.size
     if size is None or any(source.connector.planned_elsewhere for source in job.plan.network.sources):
         return False
-    return size.rows <= FEW_ROWS and size.bytes <= FEW_BYTES
+    rows, most = (FEW_ROWS, FEW_BYTES) if job.threads == 1 else (FEW_IN_THREADS, FEW_BYTES_IN_THREADS)
+    return size.rows <= rows and size.bytes <= most
 
 
 def few_splits(assignments: Sequence[Assignment]) -> bool:

@@ -52,7 +52,7 @@ def load(job: Job, box: TableJoin, version: str | None) -> pa.Table:
     place = (job.checkpoint.path, box.name)
     known = _loaded.get(place)
     if known is None or known[0] != version:
-        if any(checkpoint != job.checkpoint.path for checkpoint, _ in _loaded):
+        if any(checkpoint != job.checkpoint.path for checkpoint, _ in list(_loaded)):
             _loaded.clear()  # a worker serves one query at a time, as a rule
         rows = pa.ipc.open_file(_folder(job, box).read(version + _SUFFIX)).read_all()
         known = _loaded[place] = (version, rows)

@@ -1,7 +1,8 @@
 """Trains: the unit of flow, and the one row format in which they travel through Spark.
 
-A train is a table of tuples of one arc, with a header, as Arrow IPC bytes in one binary column of one row. A *note* is
-a row without tuples; what it says is in `runtime/notes.py`.
+A train is a table of tuples of one arc, with a header, as Arrow IPC bytes in one binary column of one row. One that
+stays in the process that made it is not packed. A *note* is a row without tuples; what it says is in
+`runtime/notes.py`.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ _COMPRESSED: Final = pa.ipc.IpcWriteOptions(compression="lz4")
 
 BODY_BYTES: Final = 32 * 1024 * 1024
 """Tuples of one train, before compression: the JVM holds several at a time, each as one array."""
+FEW_BUCKETS: Final = 8
 PIECES: Final = 1_000_000
 """A part is cut into fewer trains than this."""
 
@@ -38,7 +40,8 @@ class Row:
 
     bucket: int
     header: dict[str, Any]
-    body: pa.Buffer | None = None
+    body: pa.Buffer | pa.Table | None = None
+    """The tuples of a train: as bytes if another process has sent them, as they are in the process that made them."""
 
     @property
     def stage(self) -> int:
@@ -65,7 +68,7 @@ class Row:
         return (h["box"], h["part"], h["from"], h["seq"])
 
     def tuples(self) -> pa.Table:
-        return pa.ipc.open_stream(self.body).read_all()
+        return self.body if isinstance(self.body, pa.Table) else pa.ipc.open_stream(self.body).read_all()
 
 
 def trains(
@@ -81,11 +84,10 @@ def trains(
 
 def train(stage: int, bucket: int, box: str, part: str, sender: str, seq: int, tuples: pa.Table) -> Row:
     """A train of partial aggregates for a box of a stage."""
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, tuples.schema, options=_COMPRESSED) as stream:
-        stream.write_table(tuples)
     header = {"kind": "train", "stage": stage, "box": box, "part": part, "from": sender, "seq": seq}
-    return Row(bucket, header, sink.getvalue())
+    # Dictionaries of several chunks become one in bytes: by either way a stage must get the same.
+    coded = any(pa.types.is_dictionary(kind) for kind in tuples.schema.types)
+    return Row(bucket, header, _packed(tuples) if coded else tuples)
 
 
 def note_row(stage: int, bucket: int, sender: str, document: Mapping[str, Any]) -> Row:
@@ -95,7 +97,8 @@ def note_row(stage: int, bucket: int, sender: str, document: Mapping[str, Any]) 
 
 def to_batch(row: Row) -> pa.RecordBatch:
     """A row as Spark takes it: one row to a record batch, since a body can be large."""
-    body = pa.array([None], pa.binary()) if row.body is None else _binary(row.body)
+    packed = _packed(row.body) if isinstance(row.body, pa.Table) else row.body
+    body = pa.array([None], pa.binary()) if packed is None else _binary(packed)
     return pa.RecordBatch.from_arrays(
         [pa.array([row.bucket], pa.int32()), pa.array([json.dumps(row.header)], pa.string()), body], schema=ROW_SCHEMA
     )
@@ -120,7 +123,9 @@ def buckets_of(tuples: pa.Table, keys: Sequence[str] | None, buckets: int) -> It
         return
     hashed = kernel.run(f"SELECT {bucket_sql(keys, buckets)} AS b FROM tuples", tuples=tuples.select(list(keys)))
     where = hashed.column("b").to_numpy()
-    order = np.argsort(where, kind="stable")
+    # A look at all rows for each bucket is quicker than a sort, while there are few of them.
+    found = [np.flatnonzero(where == bucket) for bucket in range(buckets)] if buckets <= FEW_BUCKETS else None
+    order = np.argsort(where, kind="stable") if found is None else np.concatenate(found)
     sizes = np.bincount(where, minlength=buckets)
     gathered = tuples.take(pa.array(order)).combine_chunks()
     at = 0
@@ -139,6 +144,13 @@ def hash_probe() -> str:
     """What the kernel's hash makes of some values: it must never change under a checkpoint, or groups would move."""
     values = "hash(1::BIGINT), hash('a'), hash(NULL::INT), hash(1::BIGINT, 'b'), hash(TIMESTAMP '2000-01-01')"
     return str(kernel.run(f"SELECT concat_ws(' ', {values}) AS h").column("h")[0].as_py())
+
+
+def _packed(tuples: pa.Table) -> pa.Buffer:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, tuples.schema, options=_COMPRESSED) as stream:
+        stream.write_table(tuples)
+    return sink.getvalue()
 
 
 def _binary(body: pa.Buffer) -> pa.Array:

@@ -14,19 +14,25 @@ other. Few rows are not worth the exchange: Spark needs longer to move them than
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import Final
 
 from penstock.runtime.board import Record
+from penstock.runtime.intake import read_assignment
 from penstock.runtime.job import Job
 from penstock.runtime.offsets import Offset
+from penstock.runtime.planner import Assignment
 from penstock.runtime.settings import AUTO, EXCHANGE, EXPRESS
+from penstock.runtime.side_by_side import side_by_side
 from penstock.runtime.small_batch import reads_few
 from penstock.runtime.stage import run_stage
 from penstock.runtime.train import Row
 
 EXPRESS_HELD: Final = 1_000_000
 """A batch whose boxes hold more tuples goes by exchange: every stage may have to look at all of them."""
+EXPRESS_HELD_IN_THREADS: Final = 8_000_000
+"""The same where this process has threads for all cores."""
 
 
 def way_of(job: Job, offset: Offset, before: Record) -> str:
@@ -36,15 +42,31 @@ def way_of(job: Job, offset: Offset, before: Record) -> str:
     if job.settings.way != AUTO:
         return job.settings.way
     held = sum(work.held_rows for work in before.boxes.values())
-    return EXPRESS if reads_few(job, offset) and held <= EXPRESS_HELD else EXCHANGE
+    most = EXPRESS_HELD if job.threads == 1 else EXPRESS_HELD_IN_THREADS
+    return EXPRESS if reads_few(job, offset) and held <= most else EXCHANGE
+
+
+def read_shares(job: Job, batch: int, shares: Sequence[Assignment]) -> list[Row]:
+    """The intake of a batch in this process, a share in each thread."""
+    reading = [partial(_read_share, job, batch, share) for share in shares]
+    return [row for rows in side_by_side(reading, job.threads) for row in rows]
+
+
+def _read_share(job: Job, batch: int, share: Assignment) -> list[Row]:
+    return list(read_assignment(job, share, batch))
 
 
 def run_stages(job: Job, batch: int, rows: Iterable[Row]) -> list[Row]:
-    """The express way: all stages in this process, bucket by bucket; what is left is for the outlet."""
+    """The express way: all stages in this process, a bucket in each thread; what is left is for the outlet."""
     moving = list(rows)
     for stage in range(1, job.plan.stages + 1):
         arrived: list[list[Row]] = [[] for _ in range(job.settings.buckets)]
         for row in moving:
             arrived[row.bucket].append(row)
-        moving = [row for bucket, mine in enumerate(arrived) for row in run_stage(job, stage, bucket, batch, mine)]
+        buckets = [partial(_run_bucket, job, stage, bucket, batch, mine) for bucket, mine in enumerate(arrived)]
+        moving = [row for left in side_by_side(buckets, job.threads) for row in left]
     return moving
+
+
+def _run_bucket(job: Job, stage: int, bucket: int, batch: int, rows: list[Row]) -> list[Row]:
+    return list(run_stage(job, stage, bucket, batch, rows))

@@ -30,7 +30,6 @@ from penstock.progress.idle import Span
 from penstock.runtime.asking import answer, forget_asked
 from penstock.runtime.attaching import attaching, detached_plan
 from penstock.runtime.board import Board, Record
-from penstock.runtime.intake import read_assignment
 from penstock.runtime.job import Job
 from penstock.runtime.offsets import Offset, digest, intake_offset
 from penstock.runtime.optimizer import optimizer_of
@@ -45,7 +44,7 @@ from penstock.runtime.traces import Trace
 from penstock.runtime.train import Row
 from penstock.runtime.versions import Version
 from penstock.runtime.waiting import Waiting
-from penstock.runtime.ways import run_stages, way_of
+from penstock.runtime.ways import read_shares, run_stages, way_of
 from penstock.spark.carrier import JobTicket, our_errors, ship
 from penstock.spark.failures import explained
 from penstock.spark.query import collect, exchanged, start_query
@@ -297,7 +296,7 @@ class Run:
             return None
         try:
             with synced_together():
-                return [row for share in shares for row in read_assignment(job, share, batch)]
+                return read_shares(job, batch, shares)
         except Exception as error:
             LOG.info("batch %d is left to Spark's tasks, as it could not be read here: %s", batch, error)
             return None

@@ -191,6 +191,11 @@ def parallelism(master: str | None = None) -> int:
     return max(1, int(get_session(master).sparkContext.defaultParallelism))
 
 
+def shared_cores(master: str | None = None) -> int:
+    """How many tasks the session runs at a time on cores that are this process's, too; 1 if they run elsewhere."""
+    return parallelism(master) if _is_local(get_session(master).sparkContext.master or "") else 1
+
+
 def _launch_jvm(settings: Mapping[str, str], home: TemporaryFolder | None) -> None:
     """Start the JVM in a process group of its own: Ctrl-C at the terminal then reaches only the driver, which stops it.
 

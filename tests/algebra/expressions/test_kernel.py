@@ -131,9 +131,9 @@ def test_division_by_zero_is_null_and_stops_nothing() -> None:
 
 
 def test_a_process_forked_in_the_middle_of_a_query_has_a_kernel_of_its_own() -> None:
-    busy = kernel._kernel().lock
+    busy = kernel._own_kernels()
     reader, writer = os.pipe()
-    with busy:
+    with busy.taken(), busy.growth._lock:
         child = os.fork()
         if child == 0:
             found = kernel.run("SELECT sum(x) AS total FROM t", t=TUPLES)["total"][0].as_py()

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import penstock as pk
-from penstock.boxes.aggregate.dense_counter import CELLS_PER_TUPLE, DenseCounter
+from penstock.boxes.aggregate.dense_counter import CELLS_PER_TUPLE, MOST_VALUES, SAMPLE, DenseCounter
 
 NAMES = ("#pane", "k", "b", "n")
 Train = list[tuple[Any, ...]]
@@ -62,6 +62,22 @@ def test_a_table_that_would_be_sparse_is_left_to_hashing() -> None:
 
 def test_panes_far_apart_are_left_to_hashing() -> None:
     assert not DenseCounter([pa.int64()], 1).add([pa.array([1, 1])], pa.array([-(2**62), 2**62]))
+
+
+def test_a_column_whose_first_values_hardly_repeat_is_left_to_hashing() -> None:
+    ticks = pa.array([0] * SAMPLE)
+    assert not DenseCounter([pa.string()], 1).add([pa.array(map(str, range(SAMPLE)))], ticks)
+    assert DenseCounter([pa.string()], 1).add([pa.array([str(n % 1000) for n in range(SAMPLE)])], ticks)
+
+
+def test_a_column_that_turns_out_to_have_many_values_is_left_to_hashing() -> None:
+    counter = DenseCounter([pa.int64()], 1)
+    assert counter.add([pa.array([7] * SAMPLE)], pa.array([0] * SAMPLE))
+    more = MOST_VALUES + 1
+    assert not counter.add([pa.array(range(more))], pa.array([0] * more))
+    found = counter.flush(("#pane", "k", "n"))
+    assert found is not None
+    assert found.to_pydict() == {"#pane": [0], "k": [7], "n": [SAMPLE]}
 
 
 def test_floats_are_left_to_hashing() -> None:

@@ -1,6 +1,6 @@
 """The DuckDB kernel: SQL over Arrow tables, inside this process and with no view of anything else.
 
-One connection per process, one thread, configuration locked: SQL typed by a user sees the tables it is given and no
+One connection for each thread that asks, configuration locked: SQL typed by a user sees the tables it is given and no
 file, variable, extension or setting. Results keep the row order of their input and depend on nothing but the input.
 Memory is bounded (`kernel_memory.py`), and nothing is spilled to a disk: a query that needs more is refused.
 """
@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import re
-import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -48,11 +47,9 @@ _KIND: Final = re.compile(r"^(?:[A-Z][A-Za-z]*(?: [A-Z][A-Za-z]*)* Error|Error):
 
 @dataclass
 class _Kernel:
-    """A connection, the lock that keeps threads from each other's tables, and the memory that a query may take."""
+    """A connection, for one query at a time, and the memory that it may take."""
 
-    lock: threading.Lock
     memory: int
-    growth: BoundedGrowth
     connection: duckdb.DuckDBPyConnection | None = None
 
     def connected(self) -> duckdb.DuckDBPyConnection:
@@ -61,17 +58,35 @@ class _Kernel:
         return self.connection
 
 
-# A forked worker must use neither its parent's connection nor its parent's lock, so both are kept by process id.
-_kernels: dict[int, _Kernel] = {}
+class _Kernels:
+    """The kernels of a process: as many as there were threads that asked at a time. None sees another's tables."""
+
+    def __init__(self) -> None:
+        self._memory = kernel_memory()
+        self._free: list[_Kernel] = []
+        self.growth = BoundedGrowth(self._memory)
+
+    @contextmanager
+    def taken(self) -> Iterator[_Kernel]:
+        """A kernel that nobody else has."""
+        try:
+            kernel = self._free.pop()
+        except IndexError:
+            kernel = _Kernel(self._memory)
+        try:
+            yield kernel
+        finally:
+            self._free.append(kernel)
 
 
-def _kernel() -> _Kernel:
-    """The kernel of this process."""
+# A forked worker must use neither its parent's connections nor its parent's locks, so they are kept by process id.
+_kernels: dict[int, _Kernels] = {}
+
+
+def _own_kernels() -> _Kernels:
+    """The kernels of this process."""
     pid = os.getpid()
-    if pid not in _kernels:
-        memory = kernel_memory()
-        _kernels.setdefault(pid, _Kernel(threading.Lock(), memory, BoundedGrowth(memory)))
-    return _kernels[pid]
+    return _kernels[pid] if pid in _kernels else _kernels.setdefault(pid, _Kernels())
 
 
 def _connect(memory: int) -> duckdb.DuckDBPyConnection:
@@ -128,11 +143,11 @@ def _content(table: pa.Table | pa.RecordBatch) -> bytes:
 def _run(sql: str, tables: Mapping[str, pa.Table | pa.RecordBatch]) -> pa.Table:
     import duckdb
 
-    kernel = _kernel()
-    with kernel.lock:
+    kernels = _own_kernels()
+    with kernels.taken() as kernel:
         connection = kernel.connected()
         try:
-            with kernel.growth:
+            with kernels.growth:
                 for name, table in tables.items():
                     connection.register(
                         name, pa.Table.from_batches([table]) if isinstance(table, pa.RecordBatch) else table

@@ -11,6 +11,7 @@ import contextlib
 import os
 import re
 import resource
+import threading
 from pathlib import Path
 from typing import Final
 
@@ -67,8 +68,9 @@ def size_text(size: int) -> str:
 class BoundedGrowth:
     """Within, the memory of this process grows by little more than `limit`; what asks for more gets a MemoryError.
 
-    It holds for all threads of the process, so `limit` must be ample for what others do meanwhile; only one of them may
-    enter at a time. Only Linux counts all allocations; elsewhere DuckDB's own limit is the only one.
+    It holds for all threads of the process, so `limit` must be ample for what others do meanwhile; while several are
+    within, the process may grow by as much for each of them. Only Linux counts all allocations; elsewhere DuckDB's own
+    limit is the only one.
     """
 
     def __init__(self, limit: int) -> None:
@@ -78,19 +80,29 @@ class BoundedGrowth:
             self._usage = os.open("/proc/self/statm", os.O_RDONLY | os.O_CLOEXEC)
         except OSError:
             self._usage = -1
+        self._lock = threading.Lock()
+        self._within = 0
 
     def __enter__(self) -> None:
         if self._usage < 0:
             return
-        self._before = soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
-        # The sixth number is what Linux counts against this limit: pages that only this process writes to.
-        now = int(os.pread(self._usage, 200, 0).split()[5]) * resource.getpagesize()
-        bounds = [b for b in (now + self._limit, soft) if b != resource.RLIM_INFINITY]
-        resource.setrlimit(resource.RLIMIT_DATA, (min(bounds), hard))
+        with self._lock:
+            if not self._within:
+                self._before = resource.getrlimit(resource.RLIMIT_DATA)
+            self._within += 1
+            soft, hard = self._before
+            # The sixth number is what Linux counts against this limit: pages that only this process writes to.
+            now = int(os.pread(self._usage, 200, 0).split()[5]) * resource.getpagesize()
+            bounds = [b for b in (now + self._within * self._limit, soft) if b != resource.RLIM_INFINITY]
+            resource.setrlimit(resource.RLIMIT_DATA, (min(bounds), hard))
 
     def __exit__(self, *_: object) -> None:
-        if self._usage >= 0:
-            resource.setrlimit(resource.RLIMIT_DATA, self._before)
+        if self._usage < 0:
+            return
+        with self._lock:
+            self._within -= 1
+            if not self._within:
+                resource.setrlimit(resource.RLIMIT_DATA, self._before)
 
 
 def _machine_memory() -> int:

@@ -42,6 +42,10 @@ class Aggregate(Stateful):
     has_windows: ClassVar[bool] = True
 
     @property
+    def calls_functions(self) -> bool:
+        return bool(self.aggregation.called)
+
+    @property
     def tuple_count(self) -> str:
         """The partial that counts tuples."""
         return self.aggregation.tuple_count

@@ -4,7 +4,8 @@ Gigascope's low level uses a direct-mapped table for speed (oop.md 6). Here ever
 number when it is first seen; as long as the combinations of all columns and panes fit into a table that is not much
 larger than the train, a tuple's place in it is plain arithmetic, and its count is one addition. Tuples are counted as
 they come, so a train needs no memory beyond the table. Where the table would be sparse, the caller groups by hashing;
-on 4 million tuples with 262,144 groups that takes three times as long (`penstock bench q4`).
+on 4 million tuples with 262,144 groups that takes three times as long (`penstock bench q4`). To number a column is to
+look its values up, which is only cheap while they are few: one with many values is left to hashing, too.
 """
 
 from __future__ import annotations
@@ -18,6 +19,12 @@ import pyarrow.compute as pc
 
 CELLS_PER_TUPLE = 4
 """A sparser table would cost more to search for its filled cells than hashing costs."""
+MOST_VALUES = 8192
+"""Values of a column that are numbered: with more of them, looking one up costs more than hashing the tuple."""
+SAMPLE = 16_384
+"""Values of a column that are looked at before it is numbered. Shorter chunks are numbered without a look."""
+MOST_IN_SAMPLE = SAMPLE // 4
+"""Different values among them. A column with 4,096 values, evenly drawn, has a few less than so many."""
 
 
 class DenseCounter:
@@ -36,12 +43,14 @@ class DenseCounter:
         return all(_small_domain(kind) for kind in kinds)
 
     def add(self, keys: Sequence[pa.Array], ticks: pa.Array) -> bool:
-        """Count tuples; or False, and nothing is counted, when the table would become too sparse."""
+        """Count tuples; or False, and nothing is counted, if a column has many values or the table would be sparse."""
+        if not self._tuples and any(map(_has_many_values, keys)):
+            return False
         limit = CELLS_PER_TUPLE * (self._tuples + len(ticks))
         places: list[np.ndarray] = []
         values: list[pa.Array] = []
         for known, column in zip(self._values, keys, strict=True):
-            numbered, codes = _numbered(known, column, limit)
+            numbered, codes = _numbered(known, column, min(limit, MOST_VALUES))
             if codes is None:
                 return False
             values.append(numbered)
@@ -84,6 +93,10 @@ class DenseCounter:
             panes, *sizes = self._counts.shape
             grown[(slice(shift, shift + panes), *(slice(size) for size in sizes))] = self._counts
         self._first, self._counts = first, grown
+
+
+def _has_many_values(column: pa.Array) -> bool:
+    return len(column) >= SAMPLE and len(pc.unique(column.slice(0, SAMPLE))) > MOST_IN_SAMPLE
 
 
 def _numbered(known: pa.Array, column: pa.Array, limit: int) -> tuple[pa.Array, np.ndarray | None]:

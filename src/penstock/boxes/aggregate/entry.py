@@ -6,7 +6,7 @@ tuples of the running train only, and lets go of all of them at its end.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -23,7 +23,6 @@ from penstock.boxes.aggregate.low_level.box import LowLevel
 
 PANE = "#pane"
 
-ARRIVAL_HERE = "/*arrived*/"
 REDUCE_ROWS = 4_194_304
 """Tuples gathered before they are reduced: one grouping over many tuples beats several followed by a merge."""
 REDUCE_BYTES = 256 * 1024 * 1024
@@ -40,8 +39,6 @@ class SubAggregateOp:
     def __init__(self, box: Aggregate | LowLevel) -> None:
         self._box = box
         keys = ", ".join(quote(k) for k in (PANE, *box.by))
-        partials = "".join(f", {sql} AS {quote(name)}" for name, sql in box.aggregation.counted)
-        self._reduce = f"SELECT {keys}{partials}{ARRIVAL_HERE} FROM tuples GROUP BY {keys}"
         kinds = [box.inputs[0].schema.field(k).type for k in box.by]
         counts_only = len(box.aggregation.counted) == 1 and not box.aggregation.held and not box.aggregation.called
         self._dense = DenseCounter(kinds, box.window.pane) if counts_only and DenseCounter.suits(kinds) else None
@@ -114,8 +111,7 @@ class SubAggregateOp:
         if self._partial_already:
             self._reduced[PARTIAL].append(self._counted_once(tuples))
             return
-        arrived = f", min({quote(ARRIVED)}) AS {quote(ARRIVED)}" if ARRIVED in tuples.column_names else ""
-        self._reduced[PARTIAL].append(kernel.run(self._reduce.replace(ARRIVAL_HERE, arrived), tuples=tuples))
+        self._reduced[PARTIAL].append(_grouped(self._box, tuples, self._box.aggregation.counted))
         for name, query in self._held.items():
             kept = kernel.run(query, tuples=tuples)
             if kept.num_rows:
@@ -146,34 +142,35 @@ def whole_columns(box: Aggregate | LowLevel) -> list[str]:
     return [*dict.fromkeys((*box.by, *(name for name in box.aggregation.whole if name != box.on))), TICK]
 
 
-def merge_query(box: Aggregate | LowLevel, tuples: pa.Table) -> str:
-    """Merges partial aggregates of the same pane and group, called `tuples`; may be applied any number of times."""
-    keys = ", ".join(quote(k) for k in (PANE, *box.by))
-    merges = "".join(
-        f", {sql} AS {quote(name)}" for name, sql in (*box.aggregation.counted_merges, *arrival_merge(tuples))
-    )
-    return f"SELECT {keys}{merges} FROM tuples GROUP BY {keys}"
-
-
 def merged(box: Aggregate | LowLevel, tuples: pa.Table) -> pa.Table:
-    """Partial aggregates merged, unless there is hardly anything to merge: then grouping would be work for nothing."""
-    if not _repeats(box, tuples):
+    """Partial aggregates of the same pane and group merged, which may be done any number of times; unless there is
+    hardly anything to merge: then grouping would be work for nothing."""
+    if box.by and not repeats(tuples, (PANE, *box.by)):
         return tuples
     # The kernel has types of its own for some keys.
-    return kernel.run(merge_query(box, tuples), tuples=tuples).cast(tuples.schema)
+    return _grouped(box, tuples, box.aggregation.counted_merges).cast(tuples.schema)
 
 
-def _repeats(box: Aggregate | LowLevel, tuples: pa.Table) -> bool:
-    """Whether merging would leave at most three quarters, judged by the groups of a sample."""
-    if not box.by or tuples.num_rows < SAMPLED_ROWS:
+def _grouped(box: Aggregate | LowLevel, tuples: pa.Table, aggregates: Sequence[tuple[str, str]]) -> pa.Table:
+    """One row for each pane and group. Rows of one pane, as many trains and all slots have, are not grouped by it."""
+    panes, groups = pc.min_max(tuples.column(PANE)), [quote(k) for k in box.by]
+    if groups and panes["min"] == panes["max"]:
+        keys, tuples = [f"{panes['min']}::BIGINT AS {quote(PANE)}", *groups], tuples.drop_columns([PANE])
+    else:
+        keys = groups = [quote(PANE), *groups]
+    made = (f"{sql} AS {quote(name)}" for name, sql in (*aggregates, *arrival_merge(tuples)))
+    return kernel.run(f"SELECT {', '.join([*keys, *made])} FROM tuples GROUP BY {', '.join(groups)}", tuples=tuples)
+
+
+def repeats(rows: pa.Table, keys: Sequence[str]) -> bool:
+    """Whether a row for each value of the keys would be at most three quarters, judged by a sample of the values."""
+    if rows.num_rows < SAMPLED_ROWS:
         return True
-    keys = ", ".join(quote(k) for k in (PANE, *box.by))
-    sample = f"SELECT count(*) AS n FROM tuples WHERE hash({keys}) % {SAMPLE} = 0 GROUP BY {keys}"
-    found = kernel.run(
-        f"SELECT count(*) AS groups, sum(n) AS rows FROM ({sample})", tuples=tuples.select([PANE, *box.by])
-    )
-    groups, rows = found["groups"][0].as_py(), int(found["rows"][0].as_py() or 0)
-    return bool(4 * groups <= 3 * rows)
+    names = ", ".join(map(quote, keys))
+    sample = f"SELECT count(*) AS n FROM tuples WHERE hash({names}) % {SAMPLE} = 0 GROUP BY {names}"
+    found = kernel.run(f"SELECT count(*) AS groups, sum(n) AS rows FROM ({sample})", tuples=rows.select(list(keys)))
+    groups, taken = found["groups"][0].as_py(), int(found["rows"][0].as_py() or 0)
+    return bool(4 * groups <= 3 * taken)
 
 
 def arrival_merge(tuples: pa.Table) -> tuple[tuple[str, str], ...]:

@@ -20,7 +20,7 @@ from penstock.algebra.marks import Marks
 from penstock.algebra.ticks import BEGINNING, END, from_ticks
 from penstock.boxes.aggregate.box import Aggregate
 from penstock.boxes.aggregate.closing import PARTIAL, WHOLE, WINDOW, close_query, table_name
-from penstock.boxes.aggregate.entry import PANE, merged
+from penstock.boxes.aggregate.entry import PANE, merged, repeats
 from penstock.boxes.aggregate.group_windows import Windows
 from penstock.boxes.aggregate.python_calls import Calls
 from penstock.operators.arrival_order import in_arrival_order
@@ -121,8 +121,9 @@ class AggregateOp(Holder):
         query = close_query(
             self._box.aggregation,
             (WINDOW, *self._box.by),
-            lambda part, distinct: self._in_windows(part, first, last, distinct=distinct),
+            lambda part: self._in_windows(part, first, last),
             _together(tables[PARTIAL].column(ARRIVED)),
+            last if self._in_one_window(panes["min"].as_py(), first, last) else None,
         )
         closed = kernel.run(query, **{table_name(part): table for part, table in tables.items()})
         return self._results(closed, kept) if closed.num_rows else None
@@ -145,20 +146,22 @@ class AggregateOp(Holder):
             [columns[name] for name in (*schema.names, ARRIVED)], schema=schema.append(pa.field(ARRIVED, pa.int64()))
         )
 
-    def _in_windows(self, part: str, first: int, last: int, *, distinct: bool = False) -> str:
+    def _in_one_window(self, first_pane: int, first: int, last: int) -> bool:
+        """Whether `_in_windows` gives rows of one window alone, the last."""
+        return first_pane == last if self._box.window.size == self._box.window.advance else first == last
+
+    def _in_windows(self, part: str, first: int, last: int) -> str:
         """Rows of a part, once for every closing window that contains their pane."""
         window, table = self._box.window, table_name(part)
         pane = quote(PANE)
         if window.size == window.advance:
-            rows = f"SELECT {pane} AS {quote(WINDOW)}, * EXCLUDE ({pane}) FROM {table} WHERE {pane} <= {last}"
-            return f"SELECT DISTINCT * FROM ({rows})" if distinct else rows
+            return f"SELECT {pane} AS {quote(WINDOW)}, * EXCLUDE ({pane}) FROM {table} WHERE {pane} <= {last}"
         # In units of panes everything is an exact integer, whatever the unit of the attribute.
         size, advance = window.size // window.pane, window.advance // window.pane
         lo = f"-({_floor_division(f'({size} - ({pane} + 1))', advance)})"
         hi = _floor_division(pane, advance)
         spread = f"unnest(range(greatest({lo}, {first}), least({hi}, {last}) + 1))"
-        rows = f"SELECT {spread} AS {quote(WINDOW)}, * EXCLUDE ({pane}) FROM {table}"
-        return f"SELECT DISTINCT * FROM ({rows})" if distinct else rows
+        return f"SELECT {spread} AS {quote(WINDOW)}, * EXCLUDE ({pane}) FROM {table}"
 
     def _take(self) -> dict[str, pa.Table]:
         """What has arrived, by part."""
@@ -227,4 +230,7 @@ def _together(arrived: pa.ChunkedArray) -> int | None:
 
 
 def _distinct(values: pa.Table) -> pa.Table:
+    """Every value once; unless hardly any repeats."""
+    if not repeats(values, values.column_names):
+        return values
     return kernel.run("SELECT DISTINCT * FROM tuples", tuples=values)

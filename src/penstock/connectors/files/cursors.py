@@ -14,6 +14,7 @@ from typing import Any, Final, Protocol, TypeVar
 import pyarrow as pa
 
 from penstock.connectors.files.formats.format import Part
+from penstock.connectors.files.recent import Recent
 
 _KEPT: Final = 4
 """Readers kept in a process: one holds a decoded stretch and the compressed columns of a row group."""
@@ -31,7 +32,7 @@ class Cursor(Protocol):
 
 
 C = TypeVar("C", bound=Cursor)
-_kept: dict[Hashable, Cursor] = {}
+_kept: Recent[Cursor] = Recent(_KEPT)
 
 
 def part_key(part: Part, *more: Hashable) -> Hashable:
@@ -41,7 +42,7 @@ def part_key(part: Part, *more: Hashable) -> Hashable:
 
 def resume(key: Hashable, place: int, make: Callable[[], C]) -> C:
     """The reader that stands at a place or before it; it is the caller's until it is kept again."""
-    found: Any = _kept.pop(key, None)
+    found: Any = _kept.take(key)
     if found is not None and found.place <= place:
         return found  # type: ignore[no-any-return]
     if found is not None:
@@ -51,9 +52,8 @@ def resume(key: Hashable, place: int, make: Callable[[], C]) -> C:
 
 def keep(key: Hashable, cursor: Cursor) -> None:
     """Put a reader back, for who goes on where it stands."""
-    _kept[key] = cursor
-    while len(_kept) > _KEPT:
-        _kept.pop(next(iter(_kept))).close()
+    for old in _kept.put(key, cursor):
+        old.close()
 
 
 @dataclass

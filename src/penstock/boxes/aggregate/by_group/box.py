@@ -139,6 +139,10 @@ class GroupwiseAggregate(Stateful):
         return self.pace.groups if isinstance(self.pace, ByMark) else ()
 
     @property
+    def calls_functions(self) -> bool:
+        return bool(self.aggregation.called)
+
+    @property
     def tuple_count(self) -> str:
         """The partial that counts tuples."""
         return self.aggregation.tuple_count

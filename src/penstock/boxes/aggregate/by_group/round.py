@@ -261,5 +261,5 @@ def _windows(stored: pa.Table | None, groups: Numbers) -> Windows:
     return NO_WINDOWS if stored is None else Windows.of(groups, stored.column(START).to_numpy())
 
 
-def _rows_of(part: str, distinct: bool) -> str:
-    return f"SELECT {'DISTINCT ' if distinct else ''}* FROM {table_name(part)}"
+def _rows_of(part: str) -> str:
+    return f"SELECT * FROM {table_name(part)}"

@@ -108,9 +108,9 @@ class SpeculativeAggregateOp(AggregateOp):
         at = int(np.searchsorted(windows, self._box.window.first_of_pane(pane)))
         return at < len(windows) and int(windows[at]) <= self._box.window.last_of_pane(pane)
 
-    def _in_windows(self, part: str, first: int, last: int, *, distinct: bool = False) -> str:
+    def _in_windows(self, part: str, first: int, last: int) -> str:
         """Rows of a part, once for every window that contains their pane, where their group has new tuples."""
-        rows, touched = super()._in_windows(part, first, last, distinct=distinct), table_name(TOUCHED)
+        rows, touched = super()._in_windows(part, first, last), table_name(TOUCHED)
         keys = [quote(k) for k in (WINDOW, *self._box.by)]
         match = " AND ".join(f"spread.{k} IS NOT DISTINCT FROM {touched}.{k}" for k in keys)
         return f"SELECT spread.* FROM ({rows}) spread JOIN {touched} ON {match}"

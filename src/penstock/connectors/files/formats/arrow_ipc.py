@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -22,6 +22,7 @@ from penstock.connectors.files.formats.format import (
     open_part,
     opened,
 )
+from penstock.connectors.files.recent import Recent
 from penstock.connectors.fitting import lossless, missing_or_uncastable, to_read
 from penstock.connectors.rejects import rejected_whole
 
@@ -29,7 +30,7 @@ _MAGIC: Final = b"ARROW1"
 _SLICE_ROWS: Final = 1 << 19
 _TEXT_BYTES: Final = 16  # what a text takes up, to guess how many rows a stream has
 _KEPT_TOTALS: Final = 64
-_totals: dict[Hashable, int] = {}
+_totals: Recent[int] = Recent(_KEPT_TOTALS)
 
 
 @dataclass(frozen=True)
@@ -132,12 +133,12 @@ def _row_counts(file: Any, stop: int | None = None) -> list[int]:
 def _total(part: Part) -> int:
     """The rows of a part that can be decoded: of a stream they are counted, once."""
     key = part_key(part)
-    if key not in _totals:
+    total = _totals.get(key)
+    if total is None:
         with opened(part) as file:
-            _totals[key] = _count(file) if _is_stream(file) else sum(_row_counts(file)[part.at : part.end])
-        while len(_totals) > _KEPT_TOTALS:
-            _totals.pop(next(iter(_totals)))
-    return _totals[key]
+            total = _count(file) if _is_stream(file) else sum(_row_counts(file)[part.at : part.end])
+        _totals.put(key, total)
+    return total
 
 
 def _count(file: Any) -> int:

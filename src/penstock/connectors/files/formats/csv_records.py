@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Generator, Hashable, Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -15,6 +15,7 @@ from penstock.connectors.connector import Chunk
 from penstock.connectors.files.cursors import keep, part_key, resume
 from penstock.connectors.files.formats.format import BrokenFileError, Part, first_line
 from penstock.connectors.files.formats.text_blocks import full_text
+from penstock.connectors.files.recent import Recent
 from penstock.connectors.fitting import Misfit, fit_table, one_batch
 from penstock.connectors.rejects import rejected_whole, rejects
 
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
 _BLOCK_BYTES: Final = 8 << 20
 _KEPT_COUNTS: Final = 64
-_counts: dict[Hashable, int] = {}
+_counts: Recent[int] = Recent(_KEPT_COUNTS)
 Numbers = np.ndarray[Any, np.dtype[np.int64]]
 
 
@@ -63,15 +64,15 @@ def read_records(
 def record_count(part: Part, names: Sequence[str], layout: arrow_csv.ParseOptions, begin: int) -> int:
     """How many records a file has: it is parsed for that, once."""
     key = part_key(part, "records")
-    if key not in _counts:
+    count = _counts.get(key)
+    if count is None:
         cursor = RecordCursor(part, names, names[:1], layout, [], begin)
         for _ in cursor.take(0, None):
             pass
         cursor.close()
-        _counts[key] = cursor.place
-        while len(_counts) > _KEPT_COUNTS:
-            _counts.pop(next(iter(_counts)))
-    return _counts[key]
+        count = cursor.place
+        _counts.put(key, count)
+    return count
 
 
 class RecordCursor:

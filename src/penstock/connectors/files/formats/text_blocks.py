@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import lzma
-from collections.abc import Generator, Hashable, Iterator
+from collections.abc import Generator, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
@@ -28,6 +28,7 @@ from penstock.connectors.files.formats.format import (
     open_part,
     opened,
 )
+from penstock.connectors.files.recent import Recent
 
 COMPRESSIONS: Final = {"gz": "gzip", "zst": "zstd", "bz2": "bz2", "xz": "xz"}
 """Suffixes of compressed text, and what Arrow calls the codec."""
@@ -45,7 +46,7 @@ _SPACES: Final = np.frombuffer(b" \t\r\n\f", np.uint8)
 
 
 _KEPT_COUNTS: Final = 16
-_counted: dict[Hashable, tuple[int, int]] = {}
+_counted: Recent[tuple[int, int]] = Recent(_KEPT_COUNTS)
 """For some files: a line start, and the lines before it."""
 
 
@@ -384,13 +385,11 @@ def first_line_number(part: Part, block: Block) -> int | None:
         return None
     # From where the lines were counted last, if that is before: trains of one file are read one after the other.
     key = part_key(replace(part, at=0, end=0))
-    byte, lines = _counted.pop(key, (0, 0))
+    byte, lines = _counted.take(key) or (0, 0)
     if byte > block.byte:
         byte, lines = 0, 0
     with opened(part, exact=False) as file:
         file.seek(byte)
         lines += sum(data.count(b"\n") for data in _limited(file, byte, block.byte))
-    _counted[key] = (block.byte, lines)
-    while len(_counted) > _KEPT_COUNTS:
-        _counted.pop(next(iter(_counted)))
+    _counted.put(key, (block.byte, lines))
     return 1 + lines
