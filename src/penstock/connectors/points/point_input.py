@@ -21,7 +21,6 @@ from typing import Final
 import deltalake
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from penstock.connectors.connector import Chunk, Journal
 from penstock.connectors.delta.as_input import DeltaInput
@@ -182,10 +181,13 @@ def _in_order(
     broken = [chunk for chunk in chunks if chunk.rejects is not None and chunk.rejects.num_rows]
     shape = pa.schema([*(schema.field(name) for name in columns), *OWN_FIELDS])
     rows = pa.Table.from_batches([chunk.tuples for chunk in chunks], shape)
-    rows = rows.take(pc.sort_indices(rows, [(BATCH_COLUMN, "ascending"), (ARRIVAL_COLUMN, "ascending")]))
+    batches, arrivals = rows.column(BATCH_COLUMN).to_numpy(), rows.column(ARRIVAL_COLUMN).to_numpy()
+    if not _in_sequence(batches, arrivals):
+        order = np.lexsort((arrivals, batches))
+        rows, batches, arrivals = rows.take(pa.array(order)), batches[order], arrivals[order]
     return _Sorted(
         rows,
-        _places(rows.column(BATCH_COLUMN).to_numpy(), rows.column(ARRIVAL_COLUMN).to_numpy()),
+        _places(batches, arrivals),
         tuple(replace(chunk, tuples=chunk.tuples.slice(0, 0).select(list(columns))) for chunk in broken),
     )
 
@@ -197,6 +199,16 @@ _in_order_again = functools.lru_cache(maxsize=1)(_in_order)
 def _stretches(point: PointInput, files: tuple[tuple[str, int], ...]) -> tuple[Stretch, ...]:
     parts = [point.part(DeltaSplit(point.shards()[0], 0, 0, 0, path, size)) for path, size in files]
     return stretches([Parquet().footer(part) for part in parts])
+
+
+def _in_sequence(batches: np.ndarray, arrivals: np.ndarray) -> bool:
+    """Whether rows lie as they arrived: without a storage key they mostly do.
+
+    >>> _in_sequence(np.array([0, 0, 1]), np.array([5, 7, 2])), _in_sequence(np.array([0, 0]), np.array([7, 5]))
+    (True, False)
+    """
+    later = np.diff(batches)
+    return bool(np.all((later > 0) | ((later == 0) & (np.diff(arrivals) >= 0))))
 
 
 def _places(batches: np.ndarray, arrivals: np.ndarray) -> np.ndarray:
