@@ -6,8 +6,8 @@ larger than the train, a tuple's place in it is plain arithmetic, and its count 
 they come, so a train needs no memory beyond the table. Where the table would be sparse, the caller groups by hashing;
 on 4 million tuples with 262,144 groups that takes three times as long (`penstock bench q4`).
 
-Tuples may bring the time of their arrival, as those of a history do. A group has the smallest of its tuples. Tuples come
-in order of arrival, so that is the time of the first: it is noted in the cells that are new when the time changes.
+Tuples may bring the time of their arrival, as those of a history do. A group has the smallest of its tuples. Tuples
+come in order of arrival, so that is the time of the first: it is noted in cells that are new when the time changes.
 """
 
 from __future__ import annotations
@@ -76,6 +76,11 @@ class DenseCounter:
             panes += codes
         np.add.at(self._counts.reshape(-1), panes, 1)
         return True
+
+    @property
+    def empty(self) -> bool:
+        """Whether nothing has been counted yet."""
+        return not self._tuples
 
     def flush(self, names: Sequence[str], arrival: str = "") -> pa.Table | None:
         """The counts so far, with these names for the pane, the keys and the count, and one for the time of arrival, if

@@ -32,6 +32,8 @@ SAMPLE = 16
 """One group of so many is looked at, to see whether merging is worth it."""
 SAMPLED_ROWS = 8192
 """Fewer rows are merged without looking."""
+FEW_ROWS = 65_536
+"""Fewer tuples, if they come first, do not tell whether a table would be sparse."""
 MOST_ARRIVALS = 16
 """Tuples of a batch that arrived at more different times are grouped by hashing."""
 
@@ -93,7 +95,11 @@ class SubAggregateOp:
         stretches = [stretch for batch in tuples.to_batches() for stretch in _by_arrival(batch)]
         for number, (batch, arrived, few) in enumerate(stretches):
             keys = [batch.column(k) for k in box.by]
-            if not few or not dense.add(keys, to_ticks(batch.column(box.on)), arrived):
+            if few and dense.add(keys, to_ticks(batch.column(box.on)), arrived):
+                continue
+            if few and dense.empty and batch.num_rows < FEW_ROWS:
+                self._gather(pa.Table.from_batches([batch]))  # a table has to be filled: those that follow may do it
+            else:
                 self._keep_counts(dense)
                 self._dense = None
                 return pa.Table.from_batches([rest for rest, _, _ in stretches[number:]])
