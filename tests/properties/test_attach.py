@@ -24,6 +24,7 @@ from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 
 import penstock as pk
+from penstock.language import attaching
 from penstock.language.attaching import Order
 from penstock.plan.compile import compile_network
 from penstock.plan.plan import Plan
@@ -131,11 +132,16 @@ def cases(draw: st.DrawFn) -> Case:
 @contextmanager
 def read_in_small_parts(rows: int) -> Iterator[None]:
     """Histories are read so many rows at a time, and all that can be is read ahead."""
-    pieces = {"LEAST_ROWS": 1, "FIRST_ROWS": rows, "MOST_ROWS": rows, "WORTH": 0, "LOOK_SECONDS": 0.0}
+    numbers = (
+        (attaching, "PIECE_ROWS", rows),
+        (history_pieces, "WORTH", 0),
+        (history_pieces, "LOOK_SECONDS", 0.0),
+        (history_pace, "FIRST_ROWS", rows),
+        (history_pace, "LEAST_ROWS", rows),
+    )
     with ExitStack() as stack:
-        for module, numbers in ((history_pace, {"FIRST_ROWS": rows, "LEAST_ROWS": rows}), (history_pieces, pieces)):
-            for name, number in numbers.items():
-                stack.enter_context(patch.object(module, name, number))
+        for module, name, number in numbers:
+            stack.enter_context(patch.object(module, name, number))
         yield
 
 

@@ -193,6 +193,11 @@ class Connector(Protocol):
         return 1.0
 
     @property
+    def piece_rows(self) -> int:
+        """How many rows a piece of it has at most that may be read before its batch is planned; 0 if nothing is."""
+        return 0
+
+    @property
     def states(self) -> Sequence[str]:
         """The attributes that punctuation in the data is known to speak of."""
         return ()

@@ -28,10 +28,8 @@ from penstock.boxes.table_join.box import TableJoin
 from penstock.connectors.connector import Advance, Feed, Limit, Position, Split
 from penstock.plan.plan import Plan
 
-LEAST_ROWS: Final = 1 << 18
-"""A piece has so many rows at least: what is shorter is read by the run itself."""
-FIRST_ROWS: Final = 1 << 20
-MOST_ROWS: Final = 1 << 21
+_SHORTEST: Final = 8
+"""What is so many times shorter than the longest piece is read by the run itself."""
 _MOST_BYTES: Final = 256 * 1024 * 1024
 _AHEAD: Final = 3
 """So many pieces are ordered, or done and not taken yet."""
@@ -85,10 +83,17 @@ class _Ahead:
     """The pieces of one history that are ordered or done, in their order."""
 
     share: float
+    most: int
+    """The rows of the longest piece."""
     limit: int
+    """The rows of the next one."""
     pieces: list[Piece] = field(default_factory=list)
     given_up: bool = False
     looked: float = float("-inf")
+
+    @property
+    def least(self) -> int:
+        return max(1, self.most // _SHORTEST)
 
 
 def can_be_read_ahead(plan: Plan, source: Source) -> bool:
@@ -119,9 +124,9 @@ class HistoryPieces:
         self._reader = reader
         self._numbers = numbers
         self._ahead = {
-            source.name: _Ahead(source.connector.share, FIRST_ROWS)
+            source.name: _Ahead(source.connector.share, most, max(1, most // 2))
             for source in plan.network.sources
-            if reader is not None and source.connector.catches_up and can_be_read_ahead(plan, source)
+            if reader is not None and (most := source.connector.piece_rows) and can_be_read_ahead(plan, source)
         }
 
     def reads(self, name: str, feed: Feed, position: Position, columns: tuple[str, ...], fitting: int | None) -> bool:
@@ -135,7 +140,7 @@ class HistoryPieces:
         while not ahead.given_up and len(ahead.pieces) < _AHEAD and time.monotonic() - ahead.looked >= LOOK_SECONDS:
             at = ahead.pieces[-1].end if ahead.pieces else position
             step = feed.advance(at, Limit(ahead.limit, _MOST_BYTES, columns))
-            if step.rows < LEAST_ROWS:
+            if step.rows < ahead.least:
                 ahead.looked = time.monotonic()
                 break
             piece = Piece(self._numbers(), at, step.position, step.rows)
@@ -162,9 +167,9 @@ class HistoryPieces:
                 self._give_up(ahead)
                 return
             if fitting is not None and done.rows > 2 * fitting:
-                ahead.limit = max(LEAST_ROWS, min(ahead.limit, piece.rows // 2))
+                ahead.limit = max(ahead.least, min(ahead.limit, piece.rows // 2))
             elif fitting is not None and done.rows < fitting:
-                ahead.limit = min(MOST_ROWS, max(ahead.limit, 2 * piece.rows))
+                ahead.limit = min(ahead.most, max(ahead.limit, 2 * piece.rows))
 
     def _give_up(self, ahead: _Ahead) -> None:
         ahead.given_up = True
