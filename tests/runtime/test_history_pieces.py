@@ -48,6 +48,7 @@ class Reader:
         self.ordered: dict[int, tuple[int, int]] = {}
         """First row and rows of each piece."""
         self.finished: dict[int, Done] = {}
+        self.rests = 0
 
     def order(self, number: int, version: int, splits: Sequence[tuple[str, Split]], share: float) -> None:
         ((name, split),) = splits
@@ -66,8 +67,9 @@ class Reader:
     def forget(self, number: int) -> None:
         del self.ordered[number]
 
-    def close(self) -> None:
-        self.ordered.clear()
+    def rest(self) -> None:
+        assert not self.ordered
+        self.rests += 1
 
 
 def plan_with(query: Query, share: float = 0.3) -> Plan:
@@ -137,6 +139,7 @@ def test_a_run_that_went_another_way_begins_anew(pieces: HistoryPieces, reader: 
 
 def test_what_is_short_is_left_to_the_run(pieces: HistoryPieces, reader: Reader) -> None:
     assert not look(pieces, Table(9))
+    assert reader.rests == 1
     assert look(pieces, Table(10))
     assert list(reader.ordered.values()) == [(0, 10)]
 

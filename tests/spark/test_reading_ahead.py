@@ -11,7 +11,7 @@ from tests.spark.lives import Calm, Life, newest_batch, rows_of
 
 APP = Path(__file__).with_name("ahead_network.py")
 KILLS = int(os.environ.get("PENSTOCK_ATTACH_KILLS", "1"))
-FILES = 40
+FILES = 40 + 20 * (KILLS - 1)
 AFTER = 6
 """The batch behind which the query is attached; there are ten with live tuples, and more with history."""
 

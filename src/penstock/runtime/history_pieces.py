@@ -54,8 +54,8 @@ class Reader(Protocol):
     def forget(self, number: int) -> None:
         """Nobody needs the piece any more."""
 
-    def close(self) -> None:
-        """Nothing more will be ordered."""
+    def rest(self) -> None:
+        """Nothing is ordered at the moment: what it takes to read may go, until something is ordered again."""
 
 
 @dataclass(frozen=True)
@@ -147,6 +147,8 @@ class HistoryPieces:
             splits = [(name, split) for split in feed.splits(at, piece.end)]
             self._reader.order(piece.number, self._version, splits, ahead.share)
             ahead.pieces.append(piece)
+        if not any(each.pieces for each in self._ahead.values()):
+            self._reader.rest()
         return bool(ahead.pieces)
 
     def _drop_before(self, ahead: _Ahead, position: Position) -> None:
@@ -203,5 +205,8 @@ class HistoryPieces:
         return None if found is None or self._reader is None else self._reader.path(found.number)
 
     def close(self) -> None:
+        """Forget all pieces."""
         for ahead in self._ahead.values():
             self._give_up(ahead)
+        if self._reader is not None:
+            self._reader.rest()

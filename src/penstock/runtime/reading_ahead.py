@@ -88,5 +88,5 @@ class InTurn:
         with contextlib.suppress(OSError):
             os.unlink(self.path(number))
 
-    def close(self) -> None:
-        self._done.clear()
+    def rest(self) -> None:
+        """Nothing to do: it holds nothing that pieces do not need."""

@@ -36,33 +36,33 @@ _LOWEST_PRIORITY: Final = 19
 
 
 class ReadingProcesses:
-    """Reads pieces in as many processes as the share has cores; these start when the first piece is ordered."""
+    """Reads pieces in as many processes as the share has cores. They start with the first order, and end when there is
+    nothing to read."""
 
     def __init__(self, folder: str, tickets: Callable[[int], JobTicket]) -> None:
         self._folder = os.path.join(folder, "ahead")
         self._tickets = tickets
         self._processes: list[_Process] = []
-        self._done: dict[int, Done] = {}
+        self._readers: dict[int, _Process] = {}
+        """Who reads a piece."""
 
     def order(self, number: int, version: int, splits: Sequence[tuple[str, Split]], share: float) -> None:
         os.makedirs(self._folder, mode=0o700, exist_ok=True)
         while len(self._processes) < max(1, int(share * (os.cpu_count() or 1))):
-            self._processes.append(_Process(self._done))
-        order = (number, self._tickets(version), list(splits), self.path(number))
-        self._processes[number % len(self._processes)].order(number, cloudpickle.dumps(order))
+            self._processes.append(_Process())
+        reader = self._readers[number] = self._processes[number % len(self._processes)]
+        reader.order(number, cloudpickle.dumps((number, self._tickets(version), list(splits), self.path(number))))
 
     def done(self, number: int) -> Done | None:
-        return self._done.get(number)
+        return self._readers[number].done(number)
 
     def path(self, number: int) -> str:
         return os.path.join(self._folder, str(number))
 
     def forget(self, number: int) -> None:
-        self._done.pop(number, None)
-        with contextlib.suppress(OSError):
-            os.unlink(self.path(number))
+        self._readers.pop(number).forget(number, self.path(number))
 
-    def close(self) -> None:
+    def rest(self) -> None:
         for process in self._processes:
             process.close()
         self._processes.clear()
@@ -71,21 +71,29 @@ class ReadingProcesses:
 class _Process:
     """One of them. The planner must not wait for it, so threads write to it and listen to it."""
 
-    def __init__(self, done: dict[int, Done]) -> None:
-        self._done = done
+    def __init__(self) -> None:
         self._orders = queue.SimpleQueue[bytes | None]()
-        self._open = set[int]()
-        self._over = False
+        self._done: dict[int, Done] = {}
+        self._forgotten: dict[int, str] = {}
+        """Pieces that nobody needs any more, but that may still be read; and their paths."""
         command = [sys.executable, "-m", "penstock.spark.reading_process"]
         self._child = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        self._ended = threading.Event()
         for work in (self._write, self._listen):
             threading.Thread(target=work, daemon=True).start()
 
     def order(self, number: int, content: bytes) -> None:
-        self._open.add(number)
         self._orders.put(content)
-        if self._over:
-            self._done[number] = Done(failed=True)
+
+    def done(self, number: int) -> Done | None:
+        """What it has not done when it has ended, the run reads itself."""
+        ended = self._ended.is_set()
+        return self._done.get(number, Done(failed=True) if ended else None)
+
+    def forget(self, number: int, path: str) -> None:
+        self._forgotten[number] = path
+        if number in self._done or self._ended.is_set():
+            _delete(path)
 
     def close(self) -> None:
         self._orders.put(None)
@@ -102,18 +110,22 @@ class _Process:
         for line in self._child.stdout:
             number, rows, size, failed = json.loads(line)
             self._done[number] = Done(rows, size, failed)
-            self._open.discard(number)
-        # It has ended: what it has not done, the run reads itself.
-        self._over = True
-        for number in list(self._open):
-            self._done[number] = Done(failed=True)
+            if number in self._forgotten:
+                _delete(self._forgotten[number])
         self._child.wait()
+        self._ended.set()
+
+
+def _delete(path: str) -> None:
+    with contextlib.suppress(OSError):
+        os.unlink(path)
 
 
 def main(orders: IO[bytes], answers: IO[str]) -> None:
     """Read pieces as they are ordered, until nobody orders any more."""
     from penstock.runtime.reading_ahead import read_ahead
 
+    os.nice(_LOWEST_PRIORITY)  # to load all this is what the first piece waits for
     while len(head := orders.read(_LENGTH_BYTES)) == _LENGTH_BYTES:
         number, ticket, splits, path = pickle.loads(orders.read(int.from_bytes(head)))
         try:
@@ -127,7 +139,6 @@ def main(orders: IO[bytes], answers: IO[str]) -> None:
 
 
 if __name__ == "__main__":
-    os.nice(_LOWEST_PRIORITY)
     told = os.fdopen(os.dup(sys.stdout.fileno()), "w")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # functions of users may print
     main(sys.stdin.buffer, told)

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
     from penstock.runtime.offsets import Offset
     from penstock.runtime.planner import Assignment, Planner
-    from penstock.spark.reading_process import ReadingProcesses
 
 FORMAT = "penstock"
 ROW_DDL = "bucket int, header string, body binary"
@@ -56,7 +55,6 @@ class IntakeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._shares: Shares | None = shares
         self._jobs = ShippedJobs(ticket)
         self._planner: Planner | None = None
-        self._ahead: ReadingProcesses | None = None
 
     def initialOffset(self) -> dict[str, Any]:
         with wrapped_errors(self._ticket):
@@ -110,18 +108,16 @@ class IntakeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def stop(self) -> None:
         if self._planner is not None:
             self._planner.close()
-        if self._ahead is not None:
-            self._ahead.close()
 
     def _plan(self) -> Planner:
         from penstock.runtime.planner import Planner
         from penstock.spark.reading_process import ReadingProcesses
 
         if self._planner is None:
-            self._ahead = None if self._shares is None else ReadingProcesses(self._shares.folder, self._jobs.ticket)
-            self._planner = Planner(self._ticket.job(), self._jobs, self._ahead, pauses=True)
+            ahead = None if self._shares is None else ReadingProcesses(self._shares.folder, self._jobs.ticket)
+            self._planner = Planner(self._ticket.job(), self._jobs, ahead, pauses=True)
         return self._planner
 
     def __getstate__(self) -> dict[str, Any]:
         # Workers read; only the driver plans.
-        return {"_ticket": self._ticket, "_shares": None, "_jobs": None, "_planner": None, "_ahead": None}
+        return {"_ticket": self._ticket, "_shares": None, "_jobs": None, "_planner": None}
