@@ -189,7 +189,7 @@ class Connector(Protocol):
 
     @property
     def share(self) -> float:
-        """How much of the work it may take, at most; less than all of it only where others must not wait for it."""
+        """How much of the time its batches may take, at most; less than all only where others must not wait for it."""
         return 1.0
 
     @property

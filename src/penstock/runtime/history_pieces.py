@@ -43,7 +43,7 @@ class Reader(Protocol):
     """Who reads pieces."""
 
     def order(self, number: int, version: int, splits: Sequence[tuple[str, Split]], share: float) -> None:
-        """Have a piece read, as the version of the network does it, by as many as may take a share of the work."""
+        """Have a piece read, as the version of the network does it, by as many as the share has of the cores."""
 
     def done(self, number: int) -> Done | None:
         """What has become of a piece; None as long as nobody knows."""
