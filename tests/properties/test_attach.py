@@ -2,7 +2,8 @@
 
 Tuples come in disorder, in trains of any length, to any number of buckets; the connection point is at the input or
 behind a stage. The query is attached and detached before random batches, reads its history in trains of any length,
-and the process ends and begins anew in between. Its boxes are those that would notice another order of arrival.
+and the process ends and begins anew in between. Its boxes are those that would notice another order of arrival; or
+those whose history is read ahead, in pieces of any length.
 """
 
 from __future__ import annotations
@@ -10,6 +11,8 @@ from __future__ import annotations
 import pickle
 import tempfile
 from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,10 +24,11 @@ from hypothesis import strategies as st
 from tests.thoroughness import tries
 
 import penstock as pk
+from penstock.language import attaching
 from penstock.language.attaching import Order
 from penstock.plan.compile import compile_network
 from penstock.plan.plan import Plan
-from penstock.runtime import history_pace
+from penstock.runtime import history_pace, history_pieces
 from penstock.runtime.attaching import attached_plan, detached_plan
 from penstock.runtime.job import Job
 from penstock.runtime.local import LocalExecutor
@@ -36,7 +40,7 @@ from penstock.storage.folder import Folder
 
 CASES = tries(20)
 DELAY = 6
-OUTPUTS = ("all", "first", "threes", "sorted", "sums")
+OUTPUTS = ("all", "first", "threes", "sorted", "sums", "per_key", "odd")
 PROPERTY = settings(max_examples=CASES, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 MOST = 400
 """Batches that no case needs."""
@@ -60,6 +64,12 @@ class Case:
     """After a query was detached, it is attached once more."""
     restarts: frozenset[int]
     share: float = 0.5
+    ahead: bool = False
+    """Whether the query is one whose history can be read ahead."""
+
+    @property
+    def query(self) -> Callable[[pk.Stream], None]:
+        return counts if self.ahead else query
 
     def network(self, *, always: bool = False) -> pk.Network:
         net = pk.Network("live")
@@ -69,7 +79,7 @@ class Case:
         stream = stream.connection_point("point", key="k")
         stream.aggregate({"n": "count(*)"}, on="ts", size=5, name="live").output("live")
         if always:
-            query(stream)
+            self.query(stream)
         return net
 
     @property
@@ -83,6 +93,12 @@ def query(stream: pk.Stream) -> None:
     stream.aggregate({"late": "max(ts)"}, on=pk.TUPLE_NUMBER, size=3, by="k").output("threes")
     stream.bsort(on="ts", slack=1).output("sorted")
     stream.aggregate({"n": "count(*)", "k": "min(k)"}, on="ts", size=4).output("sums")
+
+
+def counts(stream: pk.Stream) -> None:
+    stream.aggregate({"last": "max(ts)"}, on="ts", size=4, advance=2, by="k").output("per_key")
+    odd = stream.where("ts % 2 = 1").map(ts="ts + 1", k="k || '!'")
+    odd.aggregate({"n": "count(*)"}, on="ts", size=5).output("odd")
 
 
 @st.composite
@@ -109,7 +125,24 @@ def cases(draw: st.DrawFn) -> Case:
         again,
         draw(st.frozensets(st.integers(0, 2 * batches), max_size=3)),
         draw(st.sampled_from((0.3, 1.0))),
+        draw(st.booleans()),
     )
+
+
+@contextmanager
+def read_in_small_parts(rows: int) -> Iterator[None]:
+    """Histories are read so many rows at a time, and all that can be is read ahead."""
+    numbers = (
+        (attaching, "PIECE_ROWS", rows),
+        (history_pieces, "WORTH", 0),
+        (history_pieces, "LOOK_SECONDS", 0.0),
+        (history_pace, "FIRST_ROWS", rows),
+        (history_pace, "LEAST_ROWS", rows),
+    )
+    with ExitStack() as stack:
+        for module, name, number in numbers:
+            stack.enter_context(patch.object(module, name, number))
+        yield
 
 
 def opened(case: Case, folder: Path, plan: Plan) -> Job:
@@ -146,7 +179,9 @@ def run_attached(case: Case, folder: Path, since: object = "beginning") -> tuple
         changed = False
         if batch == case.attach or batch == case.again:
             shelf.change(
-                attached_plan(shelf.newest, Order(query, ("point",), "q", since, case.share)), (), shelf.newest.version
+                attached_plan(shelf.newest, Order(case.query, ("point",), "q", since, case.share)),
+                (),
+                shelf.newest.version,
             )
             there = changed = True
         if batch == case.detach:
@@ -170,11 +205,7 @@ def run_attached(case: Case, folder: Path, since: object = "beginning") -> tuple
 @given(cases())
 def test_attached_is_as_if_it_had_always_been_there(case: Case) -> None:
     event("staged" if case.staged else "at the input")
-    with (
-        tempfile.TemporaryDirectory() as place,
-        patch.object(history_pace, "FIRST_ROWS", case.paced),
-        patch.object(history_pace, "LEAST_ROWS", case.paced),
-    ):
+    with tempfile.TemporaryDirectory() as place, read_in_small_parts(case.paced):
         always, live = run_always(case, Path(place) / "always")
         job, there = run_attached(case, Path(place) / "attached")
         assert Counter(map(str, Result(job)["live"].to_pylist())) == live
@@ -182,7 +213,7 @@ def test_attached_is_as_if_it_had_always_been_there(case: Case) -> None:
             event("attached at the end")
             assert rows_of(job) == always
         else:
-            assert "all" not in [output.name for output in job.plan.network.outputs]
+            assert not {*OUTPUTS} & {output.name for output in job.plan.network.outputs}
 
 
 @pytest.mark.parametrize("since", [0, 7, 20])

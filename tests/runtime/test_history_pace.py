@@ -10,9 +10,9 @@ from penstock.runtime.history_pace import FIRST_ROWS, LEAST_ROWS, HistoryPace
 class Machine:
     """A machine on which a batch takes a time of its own, and a row of history another."""
 
-    def __init__(self, share: float, seconds: float, per_row: float) -> None:
+    def __init__(self, share: float, seconds: float, per_row: float, *, pauses: bool = False) -> None:
         self.now = 0.0
-        self.pace = HistoryPace(share, lambda: self.now)
+        self.pace = HistoryPace(share, lambda: self.now, pauses=pauses)
         self.seconds, self.per_row = seconds, per_row
         self.batches: list[tuple[int, float]] = []
         """Rows of history, and seconds, of every batch."""
@@ -32,13 +32,34 @@ class Machine:
 
 @pytest.mark.parametrize("share", [0.1, 0.3, 0.5, 0.8])
 @pytest.mark.parametrize("per_row", [1e-7, 1e-6])
-def test_batches_get_longer_by_the_share_and_no_more(share: float, per_row: float) -> None:
+def test_a_batch_of_history_takes_twice_as_long_as_another(share: float, per_row: float) -> None:
     machine = Machine(share, 0.2, per_row)
     machine.run(60)
-    wanted = 0.2 / (1 - share)
     lengths = [took for rows, took in machine.batches[40:] if rows]
     assert len(lengths) == 10
-    assert all(abs(took - wanted) < 0.1 * wanted for took in lengths)
+    assert all(abs(took - 0.4) < 0.04 for took in lengths)
+
+
+@pytest.mark.parametrize("share", [0.1, 0.3, 0.5, 0.8])
+@pytest.mark.parametrize("live", [None, 5])
+def test_no_more_than_the_share_of_all_time_goes_to_history(share: float, live: int | None) -> None:
+    machine = Machine(share, 0.2, 1e-6, pauses=True)
+    machine.run(400, live)
+    spent = sum(took for rows, took in machine.batches if rows)
+    assert 0.1 * share < spent / machine.now < 1.05 * share
+
+
+def test_where_nobody_else_is_read_there_is_no_pause() -> None:
+    machine = Machine(0.3, 0.1, 1e-6, pauses=True)
+    machine.run(10, live=-1)
+    assert all(rows for rows, _ in machine.batches)
+
+
+def test_what_fits_is_known_once_a_batch_has_read_history_beside_others() -> None:
+    machine = Machine(0.3, 0.1, 1e-6)
+    assert machine.pace.fitting is None
+    machine.run(4)
+    assert machine.pace.fitting == machine.pace.next_rows(live=0)
 
 
 def test_history_is_read_while_nothing_else_is() -> None:

@@ -41,7 +41,9 @@ def attach(
         str | None, typer.Option(help="From when on a copy has all events; from the beginning, if not given.")
     ] = None,
     name: Annotated[str | None, typer.Option(help="What the query is called; as its function, if not given.")] = None,
-    share: Annotated[float, typer.Option(help="How much of the work its history may take, at most.")] = SHARE,
+    share: Annotated[
+        float, typer.Option(help="How much of the time batches of its history may take, at most.")
+    ] = SHARE,
     function: Annotated[str | None, typer.Option(help="Which function, if the file defines several.")] = None,
     network: WhichNetwork = None,
     seconds: Seconds = 60.0,

@@ -189,8 +189,13 @@ class Connector(Protocol):
 
     @property
     def share(self) -> float:
-        """How much of the work it may take, at most; less than all of it only where others must not wait for it."""
+        """How much of the time its batches may take, at most; less than all only where others must not wait for it."""
         return 1.0
+
+    @property
+    def piece_rows(self) -> int:
+        """How many rows a piece of it has at most that may be read before its batch is planned; 0 if nothing is."""
+        return 0
 
     @property
     def states(self) -> Sequence[str]:

@@ -25,7 +25,7 @@ from penstock.boxes.filter.box import Filter
 from penstock.boxes.requirements import require_name
 from penstock.boxes.seam.box import Seam
 from penstock.connectors.points.keeping import EVERYTHING
-from penstock.connectors.points.point_history import SHARE, PointHistory
+from penstock.connectors.points.point_history import PIECE_ROWS, SHARE, PointHistory
 from penstock.connectors.points.point_target import ConnectionPoint
 from penstock.errors import QueryError
 from penstock.language.builder import Builder
@@ -232,7 +232,7 @@ def past_and_arc(
 ) -> Stream:
     """The stream of a connection point: its history since a moment, and then its arc."""
     arc, label = point.inputs[0], f"{order.name} {point.name}"
-    connector = PointHistory(place(point), point=point.name, share=order.share)
+    connector = PointHistory(place(point), point=point.name, share=order.share, piece_rows=PIECE_ROWS)
     history = history_source(f"{label} past", point, connector)
     stream = builder._add(history)
     least = _least(order.since, history.on, arc, marks.get(point.name, BEGINNING))

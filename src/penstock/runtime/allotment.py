@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from penstock.algebra.source import Source
 from penstock.connectors.connector import UNLIMITED, Advance, Feed, Limit, Position
 from penstock.runtime.history_pace import HistoryPace
+from penstock.runtime.history_pieces import HistoryPieces
 from penstock.runtime.job import Job
 from penstock.runtime.small_batch import FEW_BYTES, FEW_ROWS
 
@@ -37,26 +38,35 @@ class Allotment:
         positions: Mapping[str, Position],
         shares: Mapping[str, float],
         pace: HistoryPace,
-    ) -> dict[str, Advance]:
+        pieces: HistoryPieces,
+    ) -> tuple[dict[str, Advance], dict[str, Sequence[Position]]]:
         """The next step of each input, of which some are histories, with the shares that they may take at most; their
-        pace says how many rows. What others take first, histories do not make a large batch of."""
+        pace says how many rows. What others take first, histories do not make a large batch of. Of histories that are
+        read ahead, the step is one of pieces that are done: where these end is told, too."""
         past = {name: at for name, at in positions.items() if name in shares}
         if not past or pace.unlimited:
-            return self.advance(feeds, positions)
+            return self.advance(feeds, positions), {}
         others = {name: at for name, at in positions.items() if name not in shares}
         share = min(shares[name] for name in past)
         kept = int(self.rows * share), int(self.bytes * share)
         rest = replace(self, rows=max(1, self.rows - kept[0]), bytes=max(1, self.bytes - kept[1]))
         steps = rest.advance(feeds, others) if others else {}
         live, size = sum(s.rows for s in steps.values()), sum(s.bytes for s in steps.values())
-        most = pace.next_rows(live=live if others else None)
-        if most:
+        ahead = [n for n, at in past.items() if pieces.reads(n, feeds[n], at, self.columns[n], pace.fitting)]
+        past = {name: at for name, at in past.items() if name not in ahead}
+        if not past and not any(pieces.ready(name, 1) for name in ahead):
+            return steps, {}
+        most, ends = pace.next_rows(live=live if others else None), dict[str, Sequence[Position]]()
+        for name in ahead if most else ():
+            if (found := pieces.ready(name, most)) is not None:
+                steps[name], ends[name] = found
+        if most and past:
             rows, kept_bytes = min(most, kept[0]), kept[1]
             if others and live < FEW_ROWS and size < FEW_BYTES:
                 rows, kept_bytes = min(rows, FEW_ROWS - live), min(kept_bytes, FEW_BYTES - size)
             room = replace(self, rows=max(1, rows), bytes=max(1, kept_bytes))
             steps = {**steps, **room.advance(feeds, past)}
-        return steps
+        return steps, ends
 
     def advance(self, feeds: Mapping[str, Feed], positions: Mapping[str, Position]) -> dict[str, Advance]:
         """The next step of each input that has a position; each takes a tuple at least, if it has any."""

@@ -2,9 +2,11 @@
 
 A batch reads live tuples or history, not both: what has just arrived does not wait for old rows in its own batch. So
 history is read while nothing else is there to be read; and if that is never so, by one batch in a few. Such a batch may
-take longer than one of live tuples by the share. What a row of history costs is taken from the last batches that have
-read some: from the middle one, for a single batch may take long for reasons of its own. All of it only decides where a
-train ends, which is in the offset: the answer does not depend on it.
+take twice as long as one of live tuples. Behind it there is a pause, so that no more than the share of all time goes to
+history: what arrives waits for such a batch in as many cases at most, and then for half of it on the average. What a
+row of history costs is taken from the last batches that have read some: from the middle one, for a single batch may
+take long for reasons of its own. All of it only decides where a train ends, which is in the offset: the answer does not
+depend on it.
 """
 
 from __future__ import annotations
@@ -22,6 +24,8 @@ _PATIENCE: Final = 3
 """After so many batches of live tuples alone a batch reads history beside them."""
 _REMEMBERED: Final = 7
 """So many of the last measurements count."""
+_LONGEST: Final = 2.0
+"""A batch of history may take so many times as long as one of live tuples."""
 _LEAST_COST: Final = 1e-9
 """No row costs less, in seconds."""
 _MOST_GROWTH: Final = 2
@@ -29,11 +33,17 @@ _MOST_GROWTH: Final = 2
 
 
 class HistoryPace:
-    """The rows of histories that the next batch may read."""
+    """The rows of histories that the next batch may read.
 
-    def __init__(self, share: float, clock: Callable[[], float] = time.monotonic) -> None:
+    Without `pauses` a run that waits for nothing else reads on at once: it would end if there were nothing to do.
+    """
+
+    def __init__(self, share: float, clock: Callable[[], float] = time.monotonic, *, pauses: bool = False) -> None:
         self._share = share
         self._clock = clock
+        self._pauses = pauses
+        self._due = float("-inf")
+        """When the pause is over."""
         self._rows = FIRST_ROWS
         self._without = deque[float](maxlen=_REMEMBERED)
         """What batches took that read no history, in seconds."""
@@ -54,8 +64,16 @@ class HistoryPace:
         if live is None:
             return self._rows
         waits = live > 0 and (self._passed < _PATIENCE or not self._without)
-        self._passed = self._passed + 1 if waits else 0
-        return 0 if waits else self._rows
+        if waits or self._clock() < self._due:
+            self._passed += live > 0
+            return 0
+        self._passed = 0
+        return self._rows
+
+    @property
+    def fitting(self) -> int | None:
+        """How many rows are about right for a batch; None if nobody knows yet."""
+        return self._rows if self._costs else None
 
     def planned(self, rows: int) -> None:
         """A batch is planned that reads so many rows of histories."""
@@ -66,14 +84,17 @@ class HistoryPace:
         if self._under_way is None or self.unlimited:
             return
         (began, rows), self._under_way = self._under_way, None
-        seconds = max(1e-6, self._clock() - began)
+        now = self._clock()
+        seconds = max(1e-6, now - began)
+        if rows and self._pauses:
+            self._due = now + seconds * (1 - self._share) / self._share
         if rows == 0:
             self._without.append(seconds)
         elif not self._without:
-            self._rows = _MOST_GROWTH * min(rows, self._rows)  # nobody else is there to be held up
+            self._rows = _MOST_GROWTH * rows  # nobody else is there to be held up
         else:
             usual = statistics.median(self._without)
             self._costs.append(max(0.0, seconds - usual) / rows)
-            spare = usual / (1 - self._share) - usual
+            spare = _LONGEST * usual - usual
             fitting = spare / max(_LEAST_COST, statistics.median(self._costs))
-            self._rows = max(LEAST_ROWS, int(min(fitting, _MOST_GROWTH * min(rows, self._rows))))
+            self._rows = max(LEAST_ROWS, int(min(fitting, _MOST_GROWTH * rows)))

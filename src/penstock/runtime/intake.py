@@ -40,6 +40,7 @@ from penstock.runtime.job import Job, part_number
 from penstock.runtime.notes import Note, Report
 from penstock.runtime.offsets import Said
 from penstock.runtime.planner import Assignment
+from penstock.runtime.prepared_rows import prepared_rows
 from penstock.runtime.promises import measured
 from penstock.runtime.refusals import Refusals
 from penstock.runtime.superbox import Superbox
@@ -56,7 +57,10 @@ LEAVING_BYTES = 128 * 1024 * 1024
 
 
 def read_assignment(job: Job, assignment: Assignment, batch: int) -> Iterator[Row]:
-    """On a worker: read the splits of a task into rows for Spark."""
+    """On a worker: read the splits of a task into rows for Spark, or take what was read ahead."""
+    if (prepared := prepared_rows(job, assignment)) is not None:
+        yield from prepared
+        return
     intake = Intake(job, batch, assignment.index, assignment.issued, assignment.control)
     intake.said = assignment.said
     intake.floors = assignment.floors

@@ -15,6 +15,7 @@ from penstock.runtime.offsets import Offset, intake_offset, is_local, offset_tex
 from penstock.runtime.optimizer import optimizer_of
 from penstock.runtime.outlet import Outlet
 from penstock.runtime.planner import Planner
+from penstock.runtime.reading_ahead import InTurn
 from penstock.runtime.result import Result
 from penstock.runtime.settings import EXPRESS, ON
 from penstock.runtime.shelf import Shelf
@@ -30,7 +31,7 @@ class LocalExecutor:
     def __init__(self, job: Job) -> None:
         self._job = job
         self._jobs = jobs_of(job)
-        self._planner = Planner(job)
+        self._planner = Planner(job, reader=InTurn(self._jobs.at))
         self._outlet = Outlet(job)
         self._board = Board(job.board, job.epoch)
         self._batch = self._board.newest() + 1

@@ -27,6 +27,8 @@ FORMAT: Final = 2
 """How offsets are written. Another one is refused."""
 WITH_FLOORS: Final = 3
 """How those are written that say what is left out: who does not know of it would read more."""
+WITH_PIECES: Final = 4
+"""How those are written that take pieces of a history: who does not know of them would put sums together otherwise."""
 
 Stated = Mapping[str, Mapping[str, Marks]]
 """What shards state, by input and shard."""
@@ -91,6 +93,8 @@ class Offset:
     """The ticks below which tuples of an input are left out, because they are of no use any more."""
     box_floors: Mapping[str, Sequence[Floors]] = field(default_factory=dict)
     """The same for each stream that enters a box, by the box's name: it lets go of what it holds of such tuples."""
+    pieces: Mapping[str, Sequence[Position]] = field(default_factory=dict)
+    """Where the pieces of histories end that the batch takes: each of them is read by itself."""
 
     def to_json(self) -> dict[str, Any]:
         """A JSON document; what says nothing is left out.
@@ -124,15 +128,20 @@ class Offset:
             },
             "floors": {name: dict(floors) for name, floors in self.floors.items()},
             "box_floors": {name: [dict(floors) for floors in each] for name, each in self.box_floors.items()},
+            "pieces": {name: list(ends) for name, ends in self.pieces.items()},
         }
         began = {} if self.began is None else {"began": self.began}
-        written = WITH_FLOORS if self.floors or self.box_floors else FORMAT
-        return {"format": written, **told, **{name: value for name, value in others.items() if value}, **began}
+        return {
+            "format": _format(self.floors or self.box_floors, self.pieces),
+            **told,
+            **{name: value for name, value in others.items() if value},
+            **began,
+        }
 
     @staticmethod
     def from_json(document: Mapping[str, Any]) -> Offset:
         floors = document.get("floors") or document.get("box_floors")
-        refuse_other("an offset", document, WITH_FLOORS if floors else FORMAT)
+        refuse_other("an offset", document, _format(floors, document.get("pieces")))
         told = {each.name: document[each.name] for each in fields(Offset) if each.name in document}
         with refusing_other_forms("an offset"):
             return Offset(
@@ -154,6 +163,10 @@ class Offset:
                     "box_floors": {name: tuple(each) for name, each in document.get("box_floors", {}).items()},
                 }
             )
+
+
+def _format(floors: object, pieces: object) -> int:
+    return WITH_PIECES if pieces else WITH_FLOORS if floors else FORMAT
 
 
 def write_said(said: Said) -> list[list[Any]]:

@@ -10,8 +10,9 @@ Everything that affects the answer is in the offset, so a batch can be read agai
 
 from __future__ import annotations
 
+import itertools
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from penstock.algebra.floors import Floors
@@ -29,6 +30,7 @@ from penstock.runtime.control import Control
 from penstock.runtime.fast_forward import FastForward
 from penstock.runtime.feedback import Hearing
 from penstock.runtime.history_pace import HistoryPace
+from penstock.runtime.history_pieces import HistoryPieces, Reader
 from penstock.runtime.job import Job
 from penstock.runtime.jobs import Jobs, jobs_of
 from penstock.runtime.leaving import Leaving
@@ -67,15 +69,22 @@ class Assignment:
     version: int = 1
     floors: Mapping[str, Floors] = field(default_factory=dict)
     """The ticks below which tuples of an input are left out."""
+    prepared: str | None = None
+    """The file with what was read ahead of it, where somebody has."""
 
 
 class Planner:
     """The driver's side of all inputs of a network, in the version that an offset names."""
 
-    def __init__(self, job: Job, jobs: Jobs | None = None) -> None:
+    def __init__(
+        self, job: Job, jobs: Jobs | None = None, reader: Reader | None = None, *, pauses: bool = False
+    ) -> None:
+        """`reader` reads long histories ahead; `pauses` says that the run goes on where there is nothing to do now."""
         self._jobs = jobs if jobs is not None else jobs_of(job)
         self._board = Board(job.board)
         self._feeds: dict[str, Feed] = {}
+        self._reader, self._pauses, self._numbers = reader, pauses, itertools.count()
+        self._pieces = HistoryPieces(job.plan, job.version, None, int)
         self._use(job)
         self._planned = self._replays()
 
@@ -85,7 +94,8 @@ class Planner:
         self._job = job
         self._allotment = Allotment.of(job)
         self._shares = {s.name: s.connector.share for s in job.plan.network.sources if s.connector.catches_up}
-        self._pace = HistoryPace(min(self._shares.values(), default=1.0))
+        self._pace = HistoryPace(min(self._shares.values(), default=1.0), pauses=self._pauses)
+        self._pieces = HistoryPieces(job.plan, job.version, self._reader, lambda: next(self._numbers))
         self._tables = TableKeeper(job)
         self._hearing = Hearing(job)
         self._forward = FastForward(job.plan.network.sources, self._allotment)
@@ -121,7 +131,7 @@ class Planner:
         if not live and not changes:
             return start
         self._pace.done()
-        steps = self._advance(feeds, {name: start.inputs[name].position for name in live}) if live else {}
+        steps, pieces = self._advance(feeds, {name: start.inputs[name].position for name in live})
         inputs = {**start.inputs, **{name: InputAt(step.position, step.ended) for name, step in steps.items()}}
         moved = inputs != start.inputs
         clocks = [step.clock for step in steps.values() if step.clock is not None]
@@ -141,7 +151,8 @@ class Planner:
         # What a new merge needs is known once it has run.
         floors = NetworkFloors() if changes else self._hearing.floors(record)
         if self._hearing.used:
-            steps = self._forward.lengthened(feeds, steps, floors.inputs, record)
+            alone = {name: step for name, step in steps.items() if name not in pieces}
+            steps |= self._forward.lengthened(feeds, alone, floors.inputs, record)
             inputs |= {name: InputAt(step.position, step.ended) for name, step in steps.items()}
         speaking = {
             (name, split.shard)
@@ -182,11 +193,16 @@ class Planner:
             record.shards if changes else {},
             floors.inputs,
             floors.boxes,
+            pieces,
         )
 
-    def _advance(self, feeds: Mapping[str, Feed], positions: Mapping[str, Position]) -> dict[str, Advance]:
-        """The next step of each input; histories take a share of the train."""
-        return self._allotment.with_histories(feeds, positions, self._shares, self._pace)
+    def _advance(
+        self, feeds: Mapping[str, Feed], positions: Mapping[str, Position]
+    ) -> tuple[dict[str, Advance], dict[str, Sequence[Position]]]:
+        """The next step of each input; histories take a share of the train, or pieces that were read ahead."""
+        if not positions:
+            return {}, {}
+        return self._allotment.with_histories(feeds, positions, self._shares, self._pace, self._pieces)
 
     def _turn_to(self, version: int) -> None:
         if version != self._job.version:
@@ -244,10 +260,14 @@ class Planner:
             return []
         self._turn_to(end.version)
         splits: list[tuple[str, Split]] = []
+        pieces: list[Assignment] = []
         ended: dict[str, tuple[str, ...]] = {}
         for name, feed in self._open().items():
             after = end.inputs[name]
             before = InputAt(end.starts[name]) if name in end.starts else start.inputs[name]
+            if name in end.pieces:
+                pieces += self._taken(name, feed, before.position, end)
+                continue
             fresh = [(name, split) for split in feed.splits(before.position, after.position)]
             splits += fresh
             if after.ended and not before.ended:
@@ -268,9 +288,25 @@ class Planner:
         )
         told = replace(first, stated=end.stated, left=end.left, said=end.said, known=end.known)
         parts = [replace(told, open=end.shards, ended=ended), *others]
+        for piece in pieces:
+            parts.append(replace(piece, index=len(parts), first=firsts[-1], control=control, version=end.version))
+            firsts.append(firsts[-1] + len(piece.splits))
         return [replace(part, floors=end.floors) for part in parts] if end.floors else parts
 
+    def _taken(self, name: str, feed: Feed, start: Position, end: Offset) -> Iterator[Assignment]:
+        """The pieces of a history that a batch takes. How far out of order a piece is, it tells of itself alone."""
+        issued = {name: replace(end.issued.get(name, Issued()), reached={})}
+        for at, after in itertools.pairwise((start, *end.pieces[name])):
+            splits = tuple((name, split) for split in feed.splits(at, after))
+            yield Assignment(0, splits, issued, prepared=self._pieces.path(name, at, after))
+
+    def hurry(self) -> None:
+        """From now on the run ends where there is nothing to do now: nobody waits for what is read ahead."""
+        self._reader, self._pauses = None, False
+        self._use(self._job)
+
     def close(self) -> None:
+        self._pieces.close()
         for feed in self._feeds.values():
             feed.close()
         self._feeds = {}

@@ -36,4 +36,4 @@ def reads_few(job: Job, offset: Offset) -> bool:
 
 def few_splits(assignments: Sequence[Assignment]) -> bool:
     """Whether the assignments of a batch are few enough for one process."""
-    return sum(len(assignment.splits) for assignment in assignments) <= FEW_SPLITS
+    return sum(len(a.splits) if a.prepared is None else 1 for a in assignments) <= FEW_SPLITS

@@ -223,8 +223,8 @@ class Run:
         hold, and then goes on with what passes there, as if it had been there before: nothing is missed at the seam and
         nothing comes twice. `since` is where it begins: "beginning", with all that is held; "now", without history; a
         length of time such as "1 hour", counted back from the low-water mark of the stream; or a value of its
-        progressing attribute, as a datetime. `share` is how much of the work the history may take at most, while other
-        results go on. Its name is that of the function, if none is given. Waits like `change`.
+        progressing attribute, as a datetime. `share` is how much of the time batches of history may take at most, while
+        other results go on. Its name is that of the function, if none is given. Waits like `change`.
 
         With `to`, the name of an lmerge, `query` is a function that takes the network, adds an input to it, and returns
         a stream: one more copy of those that are merged there. `from_time` is the time from which on it has all events;

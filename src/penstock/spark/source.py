@@ -101,7 +101,9 @@ class IntakeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 yield to_batch(row)
 
     def prepareForTriggerAvailableNow(self) -> None:
-        """Nothing to fix in advance: bounded inputs end by themselves."""
+        """Nothing to fix in advance, for bounded inputs end by themselves; but the run ends if nothing is there now."""
+        with wrapped_errors(self._ticket):
+            self._plan().hurry()
 
     def stop(self) -> None:
         if self._planner is not None:
@@ -109,9 +111,11 @@ class IntakeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _plan(self) -> Planner:
         from penstock.runtime.planner import Planner
+        from penstock.spark.reading_process import ReadingProcesses
 
         if self._planner is None:
-            self._planner = Planner(self._ticket.job(), self._jobs)
+            ahead = None if self._shares is None else ReadingProcesses(self._shares.folder, self._jobs.ticket)
+            self._planner = Planner(self._ticket.job(), self._jobs, ahead, pauses=True)
         return self._planner
 
     def __getstate__(self) -> dict[str, Any]:

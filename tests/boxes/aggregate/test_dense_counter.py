@@ -120,3 +120,21 @@ def test_trains_counted_either_way_meet_in_one_window(kind: pa.DataType) -> None
     found = net.run("local", buckets=2)["out"]
     assert found.schema.field("k").type == kind
     assert {row["j"]: row["n"] for row in found.to_pylist()} == {1: 17, **dict.fromkeys(range(2, 9), 1)}
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), st.lists(rows, min_size=1, max_size=60)), min_size=1, max_size=5))
+def test_a_group_has_the_time_of_its_first_tuple(trains: list[tuple[int, Train]]) -> None:
+    counter, counted, now = DenseCounter([pa.string(), pa.bool_()], 1), dict[tuple[Any, ...], int](), 0
+    for later, train in trains:
+        now += later
+        panes, texts, flags = (list(column) for column in zip(*train, strict=True))
+        keys = [pa.array(texts, pa.string()), pa.array(flags, pa.bool_())]
+        if counter.add(keys, pa.array(panes, pa.int64()), now):
+            counted = {**dict.fromkeys(train, now), **counted}
+            assert not counter.add(keys, pa.array(panes, pa.int64()), now - 1)
+    found = counter.flush(NAMES, "arrived")
+    if found is None:
+        assert not counted
+        return
+    assert found.column_names == [*NAMES, "arrived"]
+    assert {tuple(row[:3]): row[4] for row in zip(*found.to_pydict().values(), strict=True)} == counted

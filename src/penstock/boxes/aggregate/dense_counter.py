@@ -6,6 +6,9 @@ larger than the train, a tuple's place in it is plain arithmetic, and its count 
 they come, so a train needs no memory beyond the table. Where the table would be sparse, the caller groups by hashing;
 on 4 million tuples with 262,144 groups that takes three times as long (`penstock bench q4`). To number a column is to
 look its values up, which is only cheap while they are few: one with many values is left to hashing, too.
+
+Tuples may bring the time of their arrival, as those of a history do. A group has the smallest of its tuples. Tuples
+come in order of arrival, so that is the time of the first: it is noted in cells that are new when the time changes.
 """
 
 from __future__ import annotations
@@ -25,6 +28,8 @@ SAMPLE = 16_384
 """Values of a column that are looked at before it is numbered. Shorter chunks are numbered without a look."""
 MOST_IN_SAMPLE = SAMPLE // 4
 """Different values among them. A column with 4,096 values, evenly drawn, has a few less than so many."""
+_NEVER = np.iinfo(np.int64).max
+"""The time of cells of which it is not noted yet."""
 
 
 class DenseCounter:
@@ -36,15 +41,21 @@ class DenseCounter:
         self._first = 0
         self._counts = np.zeros((0,) * (1 + len(kinds)), np.int64)
         self._tuples = 0
+        self._arrived: int | None = None
+        """When the tuples of the last train arrived, where they say so."""
+        self._since = np.full(self._counts.shape, _NEVER)
 
     @staticmethod
     def suits(kinds: Sequence[pa.DataType]) -> bool:
         """Whether values of these types can be numbered."""
         return all(_small_domain(kind) for kind in kinds)
 
-    def add(self, keys: Sequence[pa.Array], ticks: pa.Array) -> bool:
-        """Count tuples; or False, and nothing is counted, if a column has many values or the table would be sparse."""
+    def add(self, keys: Sequence[pa.Array], ticks: pa.Array, arrived: int | None = None) -> bool:
+        """Count tuples, all of which arrived at one time, if they bring it; or False, and nothing is counted, if a
+        column has many values, the table would be sparse, or others have arrived later."""
         if not self._tuples and any(map(_has_many_values, keys)):
+            return False
+        if arrived is not None and self._arrived is not None and arrived < self._arrived:
             return False
         limit = CELLS_PER_TUPLE * (self._tuples + len(ticks))
         places: list[np.ndarray] = []
@@ -62,6 +73,9 @@ class DenseCounter:
         shape = (last - first + 1, *(len(v) for v in values))
         if math.prod(shape) > limit:
             return False
+        if arrived != self._arrived:
+            self._note_arrival()
+        self._arrived = arrived
         self._grow(first, shape)
         self._values = values
         self._tuples += len(ticks)
@@ -72,27 +86,43 @@ class DenseCounter:
         np.add.at(self._counts.reshape(-1), panes, 1)
         return True
 
-    def flush(self, names: Sequence[str]) -> pa.Table | None:
-        """The counts so far, with these names for the pane, the keys and the count; None if nothing was counted."""
+    @property
+    def empty(self) -> bool:
+        """Whether nothing has been counted yet."""
+        return not self._tuples
+
+    def flush(self, names: Sequence[str], arrival: str = "") -> pa.Table | None:
+        """The counts so far, with these names for the pane, the keys and the count, and one for the time of arrival, if
+        tuples bring it; None if nothing was counted."""
         if not self._tuples:
             return None
+        self._note_arrival()
         filled = np.flatnonzero(self._counts)
         pane, *codes = np.unravel_index(filled, self._counts.shape)
         keys = [v.take(pa.array(c)) for v, c in zip(self._values, codes, strict=True)]
-        counts = self._counts.reshape(-1)[filled]
+        numbers = [self._counts.reshape(-1)[filled]]
+        if self._arrived is not None:
+            numbers.append(self._since.reshape(-1)[filled])
+            names = [*names, arrival]
         self._counts = np.zeros((0,) * self._counts.ndim, np.int64)
-        self._tuples = 0
-        return pa.table([pa.array(pane + self._first), *keys, pa.array(counts)], names=list(names))
+        self._since = np.full(self._counts.shape, _NEVER)
+        self._tuples, self._arrived = 0, None
+        return pa.table([pa.array(pane + self._first), *keys, *map(pa.array, numbers)], names=list(names))
+
+    def _note_arrival(self) -> None:
+        if self._arrived is not None:
+            self._since[(self._counts > 0) & (self._since == _NEVER)] = self._arrived
 
     def _grow(self, first: int, shape: tuple[int, ...]) -> None:
         if self._tuples and first == self._first and shape == self._counts.shape:
             return
-        grown = np.zeros(shape, np.int64)
+        counts, since = np.zeros(shape, np.int64), np.full(shape, _NEVER)
         if self._tuples:
             shift = self._first - first
             panes, *sizes = self._counts.shape
-            grown[(slice(shift, shift + panes), *(slice(size) for size in sizes))] = self._counts
-        self._first, self._counts = first, grown
+            old = (slice(shift, shift + panes), *(slice(size) for size in sizes))
+            counts[old], since[old] = self._counts, self._since
+        self._first, self._counts, self._since = first, counts, since
 
 
 def _has_many_values(column: pa.Array) -> bool:

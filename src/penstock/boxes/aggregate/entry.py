@@ -31,6 +31,10 @@ SAMPLE = 16
 """One group of so many is looked at, to see whether merging is worth it."""
 SAMPLED_ROWS = 8192
 """Fewer rows are merged without looking."""
+FEW_ROWS = 65_536
+"""Fewer tuples, if they come first, do not tell whether a table would be sparse."""
+MOST_ARRIVALS = 16
+"""Tuples of a batch that arrived at more different times are grouped by hashing."""
 
 
 class SubAggregateOp:
@@ -57,9 +61,7 @@ class SubAggregateOp:
         self._reduced: dict[str, list[pa.Table]] = {PARTIAL: [], **{name: [] for name in self._held}, WHOLE: []}
 
     def process(self, slot: int, tuples: pa.Table) -> None:
-        # Behind a stage every tuple has an arrival time of its own; at the intake the host adds the batch's.
-        direct = self._dense is not None and ARRIVED not in tuples.column_names
-        rest = self._count(self._dense, tuples) if direct and self._dense is not None else tuples
+        rest = self._count(self._dense, tuples) if self._dense is not None else tuples
         if rest is not None:
             self._gather(rest)
 
@@ -87,15 +89,21 @@ class SubAggregateOp:
     def _count(self, dense: DenseCounter, tuples: pa.Table) -> pa.Table | None:
         """Count tuples directly; what could not be counted is left for hashing, and so is all that follows."""
         box = self._box
-        for number, batch in enumerate(batches := tuples.to_batches()):
-            if batch.num_rows and not dense.add([batch.column(k) for k in box.by], to_ticks(batch.column(box.on))):
+        stretches = [stretch for batch in tuples.to_batches() for stretch in _by_arrival(batch)]
+        for number, (batch, arrived, few) in enumerate(stretches):
+            keys = [batch.column(k) for k in box.by]
+            if few and dense.add(keys, to_ticks(batch.column(box.on)), arrived):
+                continue
+            if few and dense.empty and batch.num_rows < FEW_ROWS:
+                self._gather(pa.Table.from_batches([batch]))  # a table has to be filled: those that follow may do it
+            else:
                 self._keep_counts(dense)
                 self._dense = None
-                return pa.Table.from_batches(batches[number:])
+                return pa.Table.from_batches([rest for rest, _, _ in stretches[number:]])
         return None
 
     def _keep_counts(self, dense: DenseCounter) -> None:
-        counts = dense.flush((PANE, *self._box.by, self._box.tuple_count))
+        counts = dense.flush((PANE, *self._box.by, self._box.tuple_count), ARRIVED)
         if counts is not None:
             self._reduced[PARTIAL].append(counts)
 
@@ -126,6 +134,19 @@ class SubAggregateOp:
         tuples = tuples.append_column(self._box.tuple_count, once)
         arrived = [ARRIVED] if ARRIVED in tuples.column_names else []
         return tuples.select([PANE, *self._box.by, *(name for name, _ in self._box.aggregation.counted), *arrived])
+
+
+def _by_arrival(batch: pa.RecordBatch) -> list[tuple[pa.RecordBatch, int | None, bool]]:
+    """The stretches of a batch that arrived at one time, with that time where tuples bring it; or, where these would be
+    many, the batch and False. At the intake the host adds the time of the batch itself."""
+    if not batch.num_rows or ARRIVED not in batch.schema.names:
+        return [(batch, None, True)] if batch.num_rows else []
+    times = batch.column(ARRIVED).to_numpy()
+    firsts = [0, *(np.flatnonzero(np.diff(times)) + 1).tolist()]
+    if len(firsts) > MOST_ARRIVALS:
+        return [(batch, None, False)]
+    ends = [*firsts[1:], batch.num_rows]
+    return [(batch.slice(at, end - at), int(times[at]), True) for at, end in zip(firsts, ends, strict=True)]
 
 
 def pane_numbers(ticks: pa.ChunkedArray, pane: int) -> pa.Array:

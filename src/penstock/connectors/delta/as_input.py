@@ -18,6 +18,7 @@ from typing import Any, Final, Literal
 from urllib.parse import unquote
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from penstock.algebra.expressions.bounds import columns_in, rows_within
 from penstock.algebra.floors import Floors
@@ -158,7 +159,7 @@ class DeltaInput(Connector):
 
     def _read(self, split: DeltaSplit, schema: pa.Schema, columns: Sequence[str]) -> Iterator[Chunk]:
         part = self.part(split)
-        footer = Parquet().footer(part)
+        footer = self._footer(part)
         found = footer.schema.to_arrow_schema()
         given = _given(split, schema)
         held = [field for field in schema if field.name in found.names and field.name not in given]
@@ -177,6 +178,9 @@ class DeltaInput(Connector):
             if bounds is not None:
                 rows = rows.filter(rows_within(bounds, rows)).select(list(columns))
             yield Chunk(rows, chunk.rejects)
+
+    def _footer(self, part: Part) -> pq.FileMetaData:
+        return Parquet().footer(part)
 
     def part(self, split: DeltaSplit) -> Part:
         """The part of a file that a split stands for."""

@@ -17,7 +17,9 @@ from penstock.connectors.delta.input_position import TablePlace
 from penstock.connectors.points.point_input import PointFeed, PointInput
 
 SHARE: Final = 0.5
-"""How much of the work a history may take, if nobody says otherwise."""
+"""How much of the time batches of a history may take, if nobody says otherwise."""
+PIECE_ROWS: Final = 1 << 21
+"""Long histories are read ahead in pieces of at most so many rows: counts by group hardly grow with more of them."""
 
 
 @dataclass(frozen=True)
@@ -27,6 +29,7 @@ class PointHistory(PointInput):
     follow: bool = True
     point: str = ""
     share: float = SHARE
+    piece_rows: int = PIECE_ROWS
 
     @property
     def bounded(self) -> bool:

@@ -21,7 +21,7 @@ from typing import Final
 import deltalake
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
 from penstock.connectors.connector import Chunk, Journal
 from penstock.connectors.delta.as_input import DeltaInput
@@ -30,7 +30,7 @@ from penstock.connectors.delta.input_position import ALL_GROUPS, DeltaSplit, Iss
 from penstock.connectors.delta.needed_groups import NeededGroups
 from penstock.connectors.delta.table_log import AddedFile, Commit, TableLog, opening
 from penstock.connectors.delta.where_to_start import BEGINNING_WORD, Since, Start, check_since, standing_before
-from penstock.connectors.files.formats.format import BrokenFileError, Cut
+from penstock.connectors.files.formats.format import BrokenFileError, Cut, Part
 from penstock.connectors.files.formats.parquet import Parquet
 from penstock.connectors.points.arrival_layout import Groups, Stretch, stretches
 from penstock.connectors.points.stored_files import (
@@ -48,6 +48,9 @@ from penstock.storage.folder import Folder
 _CHUNK_ROWS: Final = 1 << 17
 _CUT_ROWS: Final = 1 << 19
 """How many rows one task reads, about."""
+_KNOWN_FOOTERS: Final = 32
+_footers: dict[tuple[str, int], pq.FileMetaData] = {}
+"""Footers of files, by path and size: a file of a table never changes."""
 
 
 @dataclass(frozen=True)
@@ -122,10 +125,11 @@ class PointInput(DeltaInput):
         for rows, before in self._sorted(split, schema, tuple(columns)):
             if split.first <= before:
                 yield from rows.rejects
+            table = rows.table.select([*columns, ARRIVED_COLUMN])
             begin = int(np.searchsorted(rows.places, split.first - before))
             last = len(rows.places) if split.last is None else int(np.searchsorted(rows.places, split.last - before))
             for first in range(begin, last, _CHUNK_ROWS):
-                some = rows.table.slice(first, min(_CHUNK_ROWS, last - first)).combine_chunks()
+                some = table.slice(first, min(_CHUNK_ROWS, last - first)).combine_chunks()
                 yield Chunk(
                     some.select(list(columns)).to_batches()[0],
                     arrived=some.column(ARRIVED_COLUMN).combine_chunks(),
@@ -148,6 +152,15 @@ class PointInput(DeltaInput):
                 # The next train goes on in the same stretch: what is left of it need not be read and sorted once more.
                 yield _in_order_again(replace(self, needed=None), unit, stretch.groups, schema, columns), before
             before += stretch.rows
+
+    def _footer(self, part: Part) -> pq.FileMetaData:
+        # A file is read stretch by stretch, and has many row groups: what it says of them is read once.
+        known = part.path, part.size
+        if known not in _footers:
+            if len(_footers) >= _KNOWN_FOOTERS:
+                _footers.clear()
+            _footers[known] = super()._footer(part)
+        return _footers[known]
 
     def stretches_of(self, files: tuple[tuple[str, int], ...]) -> tuple[Stretch, ...]:
         """The stretches of a unit."""
@@ -182,10 +195,13 @@ def _in_order(
     broken = [chunk for chunk in chunks if chunk.rejects is not None and chunk.rejects.num_rows]
     shape = pa.schema([*(schema.field(name) for name in columns), *OWN_FIELDS])
     rows = pa.Table.from_batches([chunk.tuples for chunk in chunks], shape)
-    rows = rows.take(pc.sort_indices(rows, [(BATCH_COLUMN, "ascending"), (ARRIVAL_COLUMN, "ascending")]))
+    batches, arrivals = rows.column(BATCH_COLUMN).to_numpy(), rows.column(ARRIVAL_COLUMN).to_numpy()
+    if not _in_sequence(batches, arrivals):
+        order = np.lexsort((arrivals, batches))
+        rows, batches, arrivals = rows.take(pa.array(order)), batches[order], arrivals[order]
     return _Sorted(
         rows,
-        _places(rows.column(BATCH_COLUMN).to_numpy(), rows.column(ARRIVAL_COLUMN).to_numpy()),
+        _places(batches, arrivals),
         tuple(replace(chunk, tuples=chunk.tuples.slice(0, 0).select(list(columns))) for chunk in broken),
     )
 
@@ -197,6 +213,16 @@ _in_order_again = functools.lru_cache(maxsize=1)(_in_order)
 def _stretches(point: PointInput, files: tuple[tuple[str, int], ...]) -> tuple[Stretch, ...]:
     parts = [point.part(DeltaSplit(point.shards()[0], 0, 0, 0, path, size)) for path, size in files]
     return stretches([Parquet().footer(part) for part in parts])
+
+
+def _in_sequence(batches: np.ndarray, arrivals: np.ndarray) -> bool:
+    """Whether rows lie as they arrived: without a storage key they mostly do.
+
+    >>> _in_sequence(np.array([0, 0, 1]), np.array([5, 7, 2])), _in_sequence(np.array([0, 0]), np.array([7, 5]))
+    (True, False)
+    """
+    later = np.diff(batches)
+    return bool(np.all((later > 0) | ((later == 0) & (np.diff(arrivals) >= 0))))
 
 
 def _places(batches: np.ndarray, arrivals: np.ndarray) -> np.ndarray:
