@@ -101,7 +101,7 @@ def told(rows: Sequence[Row]) -> list[Any]:
     for row in rows:
         for name in ("hops", "boxes"):
             row.header.get("content", {}).pop(name, None)
-    return [(row.bucket, row.header, None if row.body is None else row.body.to_pybytes()) for row in rows]
+    return [(row.bucket, row.header, row.tuples() if row.is_train else None) for row in rows]
 
 
 def test_what_was_read_ahead_is_what_the_batch_reads(taken: tuple[Job, list[Assignment]]) -> None:
