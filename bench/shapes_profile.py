@@ -56,7 +56,7 @@ CALLS: Final[tuple[tuple[Any, str, str], ...]] = (
 """Whose calls are which step."""
 PIECEMEAL: Final[tuple[tuple[Any, str, str], ...]] = (
     (Files, "read", "decode"),
-    (local, "read_assignment", "judge"),
+    (ways, "read_assignment", "judge"),
     (Superbox, "departures", "entry"),
     (intake, "trains", "exchange"),
     (stage, "trains", "exchange"),

@@ -256,8 +256,11 @@ class Oracle:
     def __init__(self) -> None:
         self._db = oracle_connection()
         self._made: dict[int, str] = {}
+        self._asked: list[Any] = []
+        """They stay, or another node might get the number of one that is gone."""
 
     def answer(self, node: Any) -> pa.Table:
+        self._asked.append(node)
         return self._db.sql(f"SELECT * FROM {self._table(node)}").to_arrow_table()
 
     def _table(self, node: Any) -> str:
