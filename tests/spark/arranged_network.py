@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import sys
 from dataclasses import asdict
+from typing import Any
 
 import penstock as pk
 
@@ -30,15 +31,14 @@ def network(data: str, out: str) -> pk.Network:
     return net
 
 
-def main(data: str, checkpoint: str, out: str, way: str) -> None:
+def main(data: str, checkpoint: str, out: str, way: str) -> dict[str, Any]:
     run = network(data, out).start(
         checkpoint=checkpoint, train_rows=TRAIN_ROWS, buckets=2, tasks=2, way=way, optimize="on"
     )
     run.wait()
     record = run.result.record()
-    told = {"versions": len(run.versions()), "inputs": {name: asdict(count) for name, count in record.inputs.items()}}
-    print("TOLD " + json.dumps(told), flush=True)
+    return {"versions": len(run.versions()), "inputs": {name: asdict(count) for name, count in record.inputs.items()}}
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    print("TOLD " + json.dumps(main(*sys.argv[1:])), flush=True)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import sys
 from dataclasses import asdict
+from typing import Any
 
 import penstock as pk
 from penstock.runtime.board import Record
@@ -75,19 +76,18 @@ class Attaching:
             self.run.detach("passing", seconds=0)
 
 
-def main(data: str, checkpoint: str, out: str, every: str, way: str) -> None:
+def main(data: str, checkpoint: str, out: str, every: str, way: str) -> dict[str, Any]:
     run = Attaching(data, checkpoint, out, every, way).start()
     run.wait()
     record = run.result.record()
-    told = {
+    return {
         "batch": record.batch,
         "ended": record.ended,
         "inputs": {name: asdict(record.inputs[name]) for name in ("steady", "ragged")},
         "late": sorted(run.result.late("ragged")["id"].to_pylist()),
         "attached": [query["name"] for query in run.attached()],
     }
-    print("TOLD " + json.dumps(told), flush=True)
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    print("TOLD " + json.dumps(main(*sys.argv[1:])), flush=True)

@@ -80,12 +80,12 @@ class Changing:
             self.run.change(changed, discard=[CHANGED] if form == 5 else [], seconds=0)
 
 
-def main(data: str, checkpoint: str, out: str, every: str, way: str) -> None:
+def main(data: str, checkpoint: str, out: str, every: str, way: str) -> dict[str, Any]:
     life = Changing(data, checkpoint, out, every, way)
     run = life.start()
     run.wait()
     record = run.result.record()
-    told = {
+    return {
         "batch": record.batch,
         "ended": record.ended,
         "inputs": {name: asdict(count) for name, count in record.inputs.items()},
@@ -94,8 +94,7 @@ def main(data: str, checkpoint: str, out: str, every: str, way: str) -> None:
         "versions": [[v.number, v.batch, [*v.added, *v.removed, *v.changed]] for v in run.versions()],
         "seconds": [round(b - a, 3) for a, b in zip(life.moments, life.moments[1:], strict=False)],
     }
-    print("TOLD " + json.dumps(told), flush=True)
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    print("TOLD " + json.dumps(main(*sys.argv[1:])), flush=True)

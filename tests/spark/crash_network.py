@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import sys
 from dataclasses import asdict
+from typing import Any
 
 import penstock as pk
 
@@ -33,10 +34,10 @@ def network(data: str, out: str) -> pk.Network:
     return net
 
 
-def main(data: str, checkpoint: str, out: str, way: str) -> None:
+def main(data: str, checkpoint: str, out: str, way: str) -> dict[str, Any]:
     result = network(data, out).run(checkpoint=checkpoint, train_rows=TRAIN_ROWS, buckets=2, tasks=2, way=way)
     record = result.record()
-    told = {
+    return {
         "batch": record.batch,
         "ended": record.ended,
         "inputs": {name: asdict(count) for name, count in record.inputs.items()},
@@ -44,8 +45,7 @@ def main(data: str, checkpoint: str, out: str, way: str) -> None:
         "late": sorted(result.late("ragged")["id"].to_pylist()),
         "refused": sorted(result.errors("ragged")["record"].to_pylist()),
     }
-    print("TOLD " + json.dumps(told), flush=True)
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    print("TOLD " + json.dumps(main(*sys.argv[1:])), flush=True)

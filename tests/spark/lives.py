@@ -140,11 +140,16 @@ class Calm:
     told: dict[str, Any]
 
     @staticmethod
-    def of(place: Path, files: int, begin: Callable[[Path, Path], Life]) -> Calm:
-        """What comes of a life that begins with a folder of input, at a place of its own."""
+    def of(place: Path, files: int, run: Callable[..., dict[str, Any]], *arguments: str) -> Calm:
+        """What comes of a network that runs in this process, at a place of its own."""
         tuples = write_input(place / "data", files)
-        told = begin(place / "data", place).finish()
-        return Calm(tuples, place / "data", place / "out", told)
+        return Calm(tuples, place / "data", place / "out", told_by(run, place / "data", place, *arguments))
+
+
+def told_by(run: Callable[..., dict[str, Any]], data: Path, place: Path, *arguments: str) -> dict[str, Any]:
+    """What a run in this process tells, as one in a process of its own would: whom nobody kills needs none."""
+    told: dict[str, Any] = json.loads(json.dumps(run(str(data), str(place / "run"), str(place / "out"), *arguments)))
+    return told
 
 
 def newest_batch(board: Path) -> int:

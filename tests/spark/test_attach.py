@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.spark import attach_network
 from tests.spark.attach_network import QUERIES
-from tests.spark.lives import Calm, Life, newest_batch, rows_of
+from tests.spark.lives import Calm, Life, newest_batch, rows_of, told_by
 
 APP = Path(__file__).with_name("attach_network.py")
 KILLS = int(os.environ.get("PENSTOCK_ATTACH_KILLS", "1"))
@@ -18,14 +19,13 @@ EVERY = int(os.environ.get("PENSTOCK_ATTACH_EVERY", "1"))
 FILES = 12 * EVERY
 OUTPUTS = ("flows", "threes", "few", "joined")
 
-# What they share takes long to make.
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800), pytest.mark.xdist_group("attach")]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 
 
 @pytest.fixture(scope="module")
-def calm(tmp_path_factory: pytest.TempPathFactory) -> Calm:
+def calm(spark_ready: Any, tmp_path_factory: pytest.TempPathFactory) -> Calm:
     """A run in which the queries have always been there."""
-    return Calm.of(tmp_path_factory.mktemp("calm"), FILES, lambda data, place: _begin(data, place, "always"))
+    return Calm.of(tmp_path_factory.mktemp("calm"), FILES, attach_network.main, "always", "auto")
 
 
 def _begin(data: Path, place: Path, every: str, way: str = "auto", log: str = "log") -> Life:
@@ -42,7 +42,7 @@ def _check(calm: Calm, told: dict[str, Any], out: Path) -> None:
 
 
 def test_attached_queries_give_what_they_would_have_given(calm: Calm, tmp_path: Path) -> None:
-    told = _begin(calm.data, tmp_path, str(EVERY)).finish()
+    told = told_by(attach_network.main, calm.data, tmp_path, str(EVERY), "auto")
     _check(calm, told, tmp_path / "out")
     assert told["attached"] == list(QUERIES)
 

@@ -11,7 +11,8 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 import pytest
-from tests.spark.lives import PER_FILE, Calm, Life, account_of, newest_batch, rows_of
+from tests.spark import change_network
+from tests.spark.lives import PER_FILE, Calm, Life, account_of, newest_batch, rows_of, told_by
 
 APP = Path(__file__).with_name("change_network.py")
 KILLS = int(os.environ.get("PENSTOCK_CHANGE_KILLS", "1"))
@@ -20,14 +21,13 @@ EVERY = int(os.environ.get("PENSTOCK_CHANGE_EVERY", "2"))
 FILES = 4 * EVERY + 4
 STAYING = ("flows", "pairs")
 
-# What they share takes long to make.
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800), pytest.mark.xdist_group("changes")]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 
 
 @pytest.fixture(scope="module")
-def calm(tmp_path_factory: pytest.TempPathFactory) -> Calm:
+def calm(spark_ready: Any, tmp_path_factory: pytest.TempPathFactory) -> Calm:
     """A run of the network that never changes."""
-    return Calm.of(tmp_path_factory.mktemp("calm"), FILES, lambda data, place: _begin(data, place, "never"))
+    return Calm.of(tmp_path_factory.mktemp("calm"), FILES, change_network.main, "never", "auto")
 
 
 def _begin(data: Path, place: Path, every: str, way: str = "auto", log: str = "log") -> Life:
@@ -55,7 +55,7 @@ def _flows(tuples: pa.Table) -> Counter[tuple[Any, ...]]:
 
 def test_six_changes_leave_the_rows_of_what_stays(calm: Calm, tmp_path: Path) -> None:
     assert len(calm.tuples) == 2 * FILES * PER_FILE
-    told = _begin(calm.data, tmp_path, str(EVERY)).finish()
+    told = told_by(change_network.main, calm.data, tmp_path, str(EVERY), "auto")
     _check(calm, told, tmp_path / "out")
     assert told["versions"] == [
         [1, 0, []],

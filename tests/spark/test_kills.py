@@ -7,8 +7,10 @@ import random
 import time
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
+from tests.spark import crash_network
 from tests.spark.lives import BROKEN, OUTPUTS, Calm, Life, account_of, check_outputs
 
 KILLS = int(os.environ.get("PENSTOCK_KILLS", "2"))
@@ -90,11 +92,8 @@ def _kill_at(life: Life, watched: Watched, moment: str, batches: int, delay: flo
 
 
 @pytest.fixture(scope="module")
-def calm(tmp_path_factory: pytest.TempPathFactory) -> Calm:
-    def begin(data: Path, place: Path) -> Life:
-        return Life.begin((data, place / "run", place / "out"), place / "log", "exchange")
-
-    found = Calm.of(tmp_path_factory.mktemp("calm"), FILES, begin)
+def calm(spark_ready: Any, tmp_path_factory: pytest.TempPathFactory) -> Calm:
+    found = Calm.of(tmp_path_factory.mktemp("calm"), FILES, crash_network.main, "exchange")
     assert found.told["batch"] >= FILES - 6
     assert found.told["refused"] == [BROKEN]
     assert len(found.told["late"]) >= FILES // 4

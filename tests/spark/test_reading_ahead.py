@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 import random
 from pathlib import Path
+from typing import Any
 
 import pytest
-from tests.spark.lives import Calm, Life, newest_batch, rows_of
+from tests.spark import ahead_network
+from tests.spark.lives import Calm, Life, newest_batch, rows_of, told_by
 
 APP = Path(__file__).with_name("ahead_network.py")
 KILLS = int(os.environ.get("PENSTOCK_ATTACH_KILLS", "1"))
@@ -15,14 +17,13 @@ FILES = 40 + 20 * (KILLS - 1)
 AFTER = 6
 """The batch behind which the query is attached; there are ten with live tuples, and more with history."""
 
-# What they share takes long to make.
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800), pytest.mark.xdist_group("ahead")]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 
 
 @pytest.fixture(scope="module")
-def calm(tmp_path_factory: pytest.TempPathFactory) -> Calm:
+def calm(spark_ready: Any, tmp_path_factory: pytest.TempPathFactory) -> Calm:
     """A run in which the query has always been there."""
-    return Calm.of(tmp_path_factory.mktemp("calm"), FILES, lambda data, place: _begin(data, place, "always"))
+    return Calm.of(tmp_path_factory.mktemp("calm"), FILES, ahead_network.main, "always", "auto")
 
 
 def _begin(data: Path, place: Path, after: str, way: str = "auto", log: str = "log") -> Life:
@@ -38,7 +39,7 @@ def _check(calm: Calm, out: Path) -> None:
 
 @pytest.mark.parametrize("way", ["auto", "exchange"])
 def test_a_history_that_is_read_ahead_gives_what_it_would_have_given(calm: Calm, tmp_path: Path, way: str) -> None:
-    told = _begin(calm.data, tmp_path, str(AFTER), way).finish()
+    told = told_by(ahead_network.main, calm.data, tmp_path, str(AFTER), way)
     _check(calm, tmp_path / "out")
     assert told["taken"] > 0
     assert told["read"] == calm.told["read"]

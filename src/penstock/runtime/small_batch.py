@@ -15,11 +15,9 @@ if TYPE_CHECKING:
     from penstock.runtime.planner import Assignment
 
 FEW_ROWS: Final = 500_000
-"""A batch that reads more is not small: from here on several cores are worth what it costs to reach them."""
+"""A batch that reads more is not small: from here on several cores are worth what it costs to reach them. Where this
+process has threads for all of them, an exchange would reach none that it does not have: there every batch is small."""
 FEW_BYTES: Final = 64 * 1024 * 1024
-FEW_IN_THREADS: Final = 4_000_000
-"""The same where this process has threads for all cores: an exchange would reach none that it does not have."""
-FEW_BYTES_IN_THREADS: Final = 256 * 1024 * 1024
 FEW_SPLITS: Final = 32
 """Parts of inputs that the driver reads one after the other. To open a file takes about as long as to read a short one,
 and Spark starts its tasks in the time of some dozens of them."""
@@ -30,10 +28,9 @@ def reads_few(job: Job, offset: Offset) -> bool:
     size = offset.size
     if size is None or any(source.connector.planned_elsewhere for source in job.plan.network.sources):
         return False
-    rows, most = (FEW_ROWS, FEW_BYTES) if job.threads == 1 else (FEW_IN_THREADS, FEW_BYTES_IN_THREADS)
-    return size.rows <= rows and size.bytes <= most
+    return job.threads > 1 or (size.rows <= FEW_ROWS and size.bytes <= FEW_BYTES)
 
 
-def few_splits(assignments: Sequence[Assignment]) -> bool:
+def few_splits(job: Job, assignments: Sequence[Assignment]) -> bool:
     """Whether the assignments of a batch are few enough for one process."""
-    return sum(len(a.splits) if a.prepared is None else 1 for a in assignments) <= FEW_SPLITS
+    return job.threads > 1 or sum(len(a.splits) if a.prepared is None else 1 for a in assignments) <= FEW_SPLITS

@@ -30,9 +30,8 @@ from penstock.runtime.stage import run_stage
 from penstock.runtime.train import Row
 
 EXPRESS_HELD: Final = 1_000_000
-"""A batch whose boxes hold more tuples goes by exchange: every stage may have to look at all of them."""
-EXPRESS_HELD_IN_THREADS: Final = 8_000_000
-"""The same where this process has threads for all cores."""
+"""A batch whose boxes hold more tuples goes by exchange: every stage may have to look at all of them. Not where this
+process has threads for all cores."""
 
 
 def way_of(job: Job, offset: Offset, before: Record) -> str:
@@ -42,8 +41,7 @@ def way_of(job: Job, offset: Offset, before: Record) -> str:
     if job.settings.way != AUTO:
         return job.settings.way
     held = sum(work.held_rows for work in before.boxes.values())
-    most = EXPRESS_HELD if job.threads == 1 else EXPRESS_HELD_IN_THREADS
-    return EXPRESS if reads_few(job, offset) and held <= most else EXCHANGE
+    return EXPRESS if reads_few(job, offset) and (held <= EXPRESS_HELD or job.threads > 1) else EXCHANGE
 
 
 def read_shares(job: Job, batch: int, shares: Sequence[Assignment]) -> list[Row]:

@@ -80,7 +80,7 @@ class IntakeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         job = self._jobs.at(after.version)
         if self._shares is not None and job.settings.way != EXCHANGE and reads_few(job, after):
             assignments = self._plan().assignments(before, after)
-            if few_splits(assignments):
+            if few_splits(job, assignments):
                 self._shares.leave(digest(after), assignments)
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
