@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from tests.spark import ahead_network
 from tests.spark.lives import Calm, Life, newest_batch, rows_of, told_by
+from tests.thoroughness import THOROUGH
 
 APP = Path(__file__).with_name("ahead_network.py")
 KILLS = int(os.environ.get("PENSTOCK_ATTACH_KILLS", "1"))
@@ -37,7 +38,7 @@ def _check(calm: Calm, out: Path) -> None:
         assert found == rows_of(calm.out, name), name
 
 
-@pytest.mark.parametrize("way", ["auto", "exchange"])
+@pytest.mark.parametrize("way", ["auto", "exchange"] if THOROUGH >= 1 else ["auto"])
 def test_a_history_that_is_read_ahead_gives_what_it_would_have_given(calm: Calm, tmp_path: Path, way: str) -> None:
     told = told_by(ahead_network.main, calm.data, tmp_path, str(AFTER), way)
     _check(calm, tmp_path / "out")
