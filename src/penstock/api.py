@@ -28,7 +28,7 @@ from penstock.runtime.live_plan import explain_live
 from penstock.runtime.local import run_locally
 from penstock.runtime.opening import architecture_of, look_at, open_job, versions_of
 from penstock.runtime.result import Result
-from penstock.runtime.settings import AUTO, OFF, POWER, PROCESS, REFUSE, TRAIN_BYTES, Settings
+from penstock.runtime.settings import AUTO, OFF, POWER, PROCESS, REFUSE, Settings
 from penstock.runtime.shelf import Shelf
 from penstock.runtime.stepping.stepper import Stepper
 from penstock.runtime.versions import Version
@@ -54,7 +54,7 @@ class Network(Builder):
         master: str | None = None,
         checkpoint: str | None = None,
         train_rows: int | None = None,
-        train_bytes: int = TRAIN_BYTES,
+        train_bytes: int | None = None,
         buckets: int = 0,
         tasks: int = 0,
         architecture: str = OUT_OF_ORDER,
@@ -135,7 +135,7 @@ class Network(Builder):
         master: str | None = None,
         checkpoint: str | None = None,
         train_rows: int | None = None,
-        train_bytes: int = TRAIN_BYTES,
+        train_bytes: int | None = None,
         buckets: int = 0,
         tasks: int = 0,
         architecture: str = OUT_OF_ORDER,

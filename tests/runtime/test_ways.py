@@ -21,10 +21,20 @@ from penstock.runtime.intake import read_assignment
 from penstock.runtime.job import Job
 from penstock.runtime.offsets import InputAt, Offset, Size, intake_offset, offset_text
 from penstock.runtime.planner import Planner
-from penstock.runtime.settings import AUTO, EXCHANGE, EXPRESS, MOST_THREADS, WAYS, Settings
-from penstock.runtime.small_batch import FEW_BYTES, FEW_BYTES_IN_THREADS, FEW_IN_THREADS, FEW_ROWS
+from penstock.runtime.settings import (
+    AUTO,
+    CARRIED_BYTES,
+    EXCHANGE,
+    EXPRESS,
+    MOST_THREADS,
+    REDUCED_BYTES,
+    TRAIN_BYTES,
+    WAYS,
+    Settings,
+)
+from penstock.runtime.small_batch import FEW_BYTES, FEW_ROWS
 from penstock.runtime.train import OUTLET
-from penstock.runtime.ways import EXPRESS_HELD, EXPRESS_HELD_IN_THREADS, read_shares, run_stages, way_of
+from penstock.runtime.ways import EXPRESS_HELD, read_shares, run_stages, way_of
 
 SCHEMA = {"ts": "int64", "k": "string"}
 ROWS = [(at, "xyz"[at % 3]) for at in range(30)]
@@ -77,20 +87,27 @@ def test_few_rows_few_bytes_and_few_held_tuples_go_the_express_way(
     assert chosen(job, offset(rows, size), holding(*held)) == way
 
 
-@pytest.mark.parametrize(
-    ("rows", "size", "held", "way"),
-    [
-        (FEW_IN_THREADS, FEW_BYTES_IN_THREADS, EXPRESS_HELD_IN_THREADS, EXPRESS),
-        (FEW_IN_THREADS + 1, 0, 0, EXCHANGE),
-        (0, FEW_BYTES_IN_THREADS + 1, 0, EXCHANGE),
-        (0, 0, EXPRESS_HELD_IN_THREADS + 1, EXCHANGE),
-    ],
-)
-def test_more_go_the_express_way_where_the_driver_has_threads_for_all_cores(
-    rows: int, size: int, held: int, way: str, job: Job
-) -> None:
+def test_all_go_the_express_way_where_the_driver_has_threads_for_all_cores(job: Job) -> None:
     threaded = replace(job, settings=replace(job.settings, threads=2))
-    assert chosen(threaded, offset(rows, size), holding(held)) == way
+    assert chosen(threaded, offset(10**9, 10**12), holding(10**9)) == EXPRESS
+    unknown = replace(offset(), size=None)
+    assert chosen(threaded, unknown, holding(0)) == EXCHANGE, "nobody knows how much there is to read"
+
+
+def test_a_train_is_shorter_where_one_process_has_all_of_its_tuples(tmp_path: Path) -> None:
+    def room(box: str, **settings: Any) -> int:
+        net = pk.Network("train")
+        packets = net.source("in", pk.memory([(1, "x")], schema={"ts": "int64", "k": "string"}))
+        outputs = {"counts": {"n": "count(*)"}, "medians": {"m": "median(ts)"}}
+        stream = packets if box == "none" else packets.dedupe() if box == "dedupe" else None
+        (stream or packets.aggregate(outputs[box], size=10, by="k")).output("out")
+        job = job_of(net, tmp_path / f"{box}{len(settings)}")
+        return replace(job, settings=replace(job.settings, **settings)).train_bytes
+
+    assert room("counts") == room("dedupe") == TRAIN_BYTES
+    assert room("counts", threads=2) == room("none", threads=2) == REDUCED_BYTES
+    assert room("medians", threads=2) == room("dedupe", threads=2) == CARRIED_BYTES
+    assert room("dedupe", threads=2, train_bytes=7) == 7
 
 
 def test_a_network_that_calls_functions_has_one_thread(tmp_path: Path) -> None:

@@ -109,11 +109,13 @@ def test_neither_workers_nor_texts_see_the_key(tmp_path: Path) -> None:
     assert shares.key.encode() not in pickle.dumps(reader)
 
 
-def test_many_splits_are_not_for_one_process(assignments: list[Assignment]) -> None:
+def test_many_splits_are_not_for_one_thread(assignments: list[Assignment], tmp_path: Path) -> None:
     (first, *_), (split, *_) = assignments, assignments[0].splits
     half = replace(first, splits=(split,) * (FEW_SPLITS // 2))
-    assert few_splits([half, half])
-    assert not few_splits([half, half, first])
+    job = job_of(counts(), tmp_path / "other")
+    assert few_splits(job, [half, half])
+    assert not few_splits(job, [half, half, first])
+    assert few_splits(replace(job, settings=replace(job.settings, threads=2)), [half, half, first])
 
 
 # --- who reads a batch -----------------------------------------------------------------------------------------------

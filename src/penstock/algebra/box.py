@@ -257,6 +257,11 @@ class Stateful(Box):
     sorts_always: ClassVar[bool] = False
     """Whether an in-order system knows no other output of it than one in order."""
 
+    @property
+    def reduces(self) -> bool:
+        """Whether its entry makes partial results of tuples, instead of sending the tuples."""
+        return False
+
     @abstractmethod
     def entry(self, needed: Sequence[frozenset[str]]) -> Entry:
         """Who does its work where the tuples are; `needed` are the columns needed of each of its outputs."""

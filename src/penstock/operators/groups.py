@@ -14,6 +14,10 @@ from penstock.algebra.expressions.kernel import quote
 from penstock.operators.arrays import Numbers
 
 _ROOM = 2**62
+SAMPLE = 16
+"""One group of so many is looked at, to see whether merging is worth it."""
+SAMPLED_ROWS = 8192
+"""Fewer rows are merged without looking."""
 GROUP_SLOTS = 64
 """Slots that the groups of a box share out among them: a batch that meets few groups rewrites the state of few."""
 
@@ -109,6 +113,17 @@ def _ranks(keys: pa.Table) -> Numbers:
     ranks = f"SELECT dense_rank() OVER (ORDER BY {names}) - 1 AS number FROM tuples ORDER BY {quote('#row')}"
     ranked: Numbers = kernel.run(ranks, tuples=numbered).column("number").to_numpy()
     return ranked
+
+
+def repeats(rows: pa.Table, keys: Sequence[str]) -> bool:
+    """Whether a row for each value of the keys would be at most three quarters, judged by a sample of the values."""
+    if rows.num_rows < SAMPLED_ROWS:
+        return True
+    names = ", ".join(map(quote, keys))
+    sample = f"SELECT count(*) AS n FROM tuples WHERE hash({names}) % {SAMPLE} = 0 GROUP BY {names}"
+    found = kernel.run(f"SELECT count(*) AS groups, sum(n) AS rows FROM ({sample})", tuples=rows.select(list(keys)))
+    groups, taken = found["groups"][0].as_py(), int(found["rows"][0].as_py() or 0)
+    return bool(4 * groups <= 3 * taken)
 
 
 def group_slots(tuples: pa.Table, by: Sequence[str]) -> Numbers:

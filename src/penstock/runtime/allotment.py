@@ -30,7 +30,7 @@ class Allotment:
     @staticmethod
     def of(job: Job) -> Allotment:
         columns = {source.name: tuple(columns_to_read(job, source)) for source in job.plan.network.sources}
-        return Allotment(job.settings.train_rows or UNLIMITED, job.settings.train_bytes, columns)
+        return Allotment(job.settings.train_rows or UNLIMITED, job.train_bytes, columns)
 
     def with_histories(
         self,

@@ -14,7 +14,7 @@ from penstock.algebra.hidden import ARRIVED
 from penstock.connectors.targets.target import OutputProgress, Receipt, Target
 from penstock.errors import PenstockError
 from penstock.plan.plan import Plan
-from penstock.runtime.settings import MOST_THREADS, Settings
+from penstock.runtime.settings import CARRIED_BYTES, MOST_THREADS, REDUCED_BYTES, TRAIN_BYTES, Settings
 from penstock.storage.disk import finish_forgetting
 from penstock.storage.folder import Folder
 from penstock.storage.lease import Claim, Lease
@@ -90,6 +90,16 @@ class Job:
         """Threads that this process has for a batch. Functions of the user's would only wait for each other in them."""
         called = any(box.calls_functions for box in self.plan.network.boxes)
         return 1 if called else min(self.settings.threads, MOST_THREADS)
+
+    @property
+    def train_bytes(self) -> int:
+        """How much one batch takes in, decoded."""
+        if self.settings.train_bytes is not None:
+            return self.settings.train_bytes
+        if self.threads == 1:
+            return TRAIN_BYTES
+        stateful = [box for stage in range(1, self.plan.stages + 1) for box in self.plan.stateful(stage)]
+        return REDUCED_BYTES if all(box.reduces for box in stateful) else CARRIED_BYTES
 
     @property
     def board(self) -> Folder:

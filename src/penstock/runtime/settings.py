@@ -10,6 +10,11 @@ from penstock.runtime.limits import Limit, Most
 from penstock.storage.sizes import Size, size_of
 
 TRAIN_BYTES = 512 * 1024 * 1024
+"""Of a batch that tasks of Spark's read, each a part of it."""
+REDUCED_BYTES = 256 * 1024 * 1024
+"""Of a batch that threads of the driver read, if boxes make partial results of it before anything else."""
+CARRIED_BYTES = 128 * 1024 * 1024
+"""The same if boxes take the tuples themselves: the driver has all of them at once, and what is made of them."""
 POWER = "power"
 PROCESS = "process"
 DURABILITIES = (POWER, PROCESS)
@@ -37,11 +42,11 @@ class Settings:
     """The size of a train bounds memory; buckets and tasks are the parallelism of stages and intake.
 
     Zero buckets or tasks mean that nobody has said how many: `resolved` decides. No `train_rows` means as many as
-    `train_bytes` have room for.
+    `train_bytes` have room for; no `train_bytes` as many as suit the plan and who reads them (`Job.train_bytes`).
     """
 
     train_rows: int | None = None
-    train_bytes: int = TRAIN_BYTES
+    train_bytes: int | None = None
     buckets: int = 0
     tasks: int = 0
     durability: str = POWER

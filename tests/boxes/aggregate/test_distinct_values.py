@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 import penstock as pk
-from penstock.boxes.aggregate.entry import SAMPLED_ROWS, repeats
+from penstock.operators.groups import SAMPLED_ROWS, repeats
 
 TRAINS = 5
 ROWS = 2 * SAMPLED_ROWS

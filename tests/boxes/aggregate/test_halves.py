@@ -12,7 +12,6 @@ import penstock as pk
 from penstock.algebra.hidden import ARRIVED, SEQ
 from penstock.algebra.marks import Marks
 from penstock.algebra.ticks import END
-from penstock.boxes.aggregate import entry as subaggregate
 from penstock.boxes.aggregate.closing import PARTIAL, WHOLE
 from penstock.boxes.aggregate.entry import PANE, SubAggregateOp, merged, pane_numbers
 from penstock.boxes.aggregate.holder import MERGE_ROWS, AggregateOp
@@ -151,7 +150,7 @@ def test_many_groups_are_held_at_most_twice_between_merges() -> None:
 
 
 def test_partial_aggregates_are_grouped_only_where_groups_repeat(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(subaggregate, "SAMPLED_ROWS", 1000)
+    monkeypatch.setattr("penstock.operators.groups.SAMPLED_ROWS", 1000)
     box, _, _ = make({"n": "count(*)"}, size=10, by="k")
 
     def partials(rows: int, groups: int) -> pa.Table:

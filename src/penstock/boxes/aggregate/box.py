@@ -80,6 +80,10 @@ class Aggregate(Stateful):
     def partition(self) -> tuple[str, ...]:
         return self.by
 
+    @property
+    def reduces(self) -> bool:
+        return not self.aggregation.held and not self.aggregation.called
+
     def properties(self, port: int) -> Properties:
         # A window leaves once, and before those that begin later; unless groups close by marks of their own.
         in_order = self.joint is None and not _closes_by_group(self.inputs[0])

@@ -20,6 +20,7 @@ from penstock.boxes.aggregate.box import Aggregate
 from penstock.boxes.aggregate.closing import PARTIAL, TICK, WHOLE
 from penstock.boxes.aggregate.dense_counter import DenseCounter
 from penstock.boxes.aggregate.low_level.box import LowLevel
+from penstock.operators.groups import repeats
 
 PANE = "#pane"
 
@@ -27,10 +28,6 @@ REDUCE_ROWS = 4_194_304
 """Tuples gathered before they are reduced: one grouping over many tuples beats several followed by a merge."""
 REDUCE_BYTES = 256 * 1024 * 1024
 """The same in bytes, so that wide tuples do not take more memory than narrow ones."""
-SAMPLE = 16
-"""One group of so many is looked at, to see whether merging is worth it."""
-SAMPLED_ROWS = 8192
-"""Fewer rows are merged without looking."""
 FEW_ROWS = 65_536
 """Fewer tuples, if they come first, do not tell whether a table would be sparse."""
 MOST_ARRIVALS = 16
@@ -181,17 +178,6 @@ def _grouped(box: Aggregate | LowLevel, tuples: pa.Table, aggregates: Sequence[t
         keys = groups = [quote(PANE), *groups]
     made = (f"{sql} AS {quote(name)}" for name, sql in (*aggregates, *arrival_merge(tuples)))
     return kernel.run(f"SELECT {', '.join([*keys, *made])} FROM tuples GROUP BY {', '.join(groups)}", tuples=tuples)
-
-
-def repeats(rows: pa.Table, keys: Sequence[str]) -> bool:
-    """Whether a row for each value of the keys would be at most three quarters, judged by a sample of the values."""
-    if rows.num_rows < SAMPLED_ROWS:
-        return True
-    names = ", ".join(map(quote, keys))
-    sample = f"SELECT count(*) AS n FROM tuples WHERE hash({names}) % {SAMPLE} = 0 GROUP BY {names}"
-    found = kernel.run(f"SELECT count(*) AS groups, sum(n) AS rows FROM ({sample})", tuples=rows.select(list(keys)))
-    groups, taken = found["groups"][0].as_py(), int(found["rows"][0].as_py() or 0)
-    return bool(4 * groups <= 3 * taken)
 
 
 def arrival_merge(tuples: pa.Table) -> tuple[tuple[str, str], ...]:

@@ -20,11 +20,11 @@ from penstock.algebra.marks import Marks
 from penstock.algebra.ticks import BEGINNING, END, from_ticks
 from penstock.boxes.aggregate.box import Aggregate
 from penstock.boxes.aggregate.closing import PARTIAL, WHOLE, WINDOW, close_query, table_name
-from penstock.boxes.aggregate.entry import PANE, merged, repeats
+from penstock.boxes.aggregate.entry import PANE, merged
 from penstock.boxes.aggregate.group_windows import Windows
 from penstock.boxes.aggregate.python_calls import Calls
 from penstock.operators.arrival_order import in_arrival_order
-from penstock.operators.groups import number, parted
+from penstock.operators.groups import number, parted, repeats
 from penstock.operators.protocol import Departures, Holder, Slots
 from penstock.operators.state.chunks import GATHER_CHUNKS, MERGE_CHUNKS, add_chunk
 

@@ -23,7 +23,7 @@ from penstock.boxes.dedupe.box import Dedupe
 from penstock.operators.arrays import Mask, Numbers
 from penstock.operators.arrival_order import in_arrival_order
 from penstock.operators.gathering import Gathering
-from penstock.operators.groups import parted
+from penstock.operators.groups import parted, repeats
 from penstock.operators.protocol import Departures, Holder, Slots
 from penstock.operators.state.chunks import add_chunk
 from penstock.operators.state.slots_by_time import LEVELS, SlotsByTime
@@ -33,12 +33,14 @@ ROW: Final = "#row"
 
 
 class DedupeEntryOp:
-    """Sends the first of the duplicates among its own tuples only."""
+    """Sends the first of the duplicates among its own tuples only; unless there are few: the holder finds them, too."""
 
     def __init__(self, box: Dedupe, needed: Sequence[frozenset[str]]) -> None:
         (required,) = box.required(needed)
         self._columns = [name for name in box.schema(0).names if name in required]
-        self._gathering = Gathering(lambda tuples: first_of_each(tuples, box.identity))
+        self._gathering = Gathering(
+            lambda tuples: first_of_each(tuples, box.identity) if repeats(tuples, box.identity) else tuples
+        )
 
     def process(self, slot: int, tuples: pa.Table) -> None:
         self._gathering.add(tuples.select([*self._columns, *carried(tuples)]))

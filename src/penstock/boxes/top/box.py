@@ -54,6 +54,10 @@ class Top(Stateful):
     def start_type(self) -> pa.DataType:
         return start_field(self.inputs[0].schema, self.on).type
 
+    @property
+    def reduces(self) -> bool:
+        return True
+
     def schema(self, port: int) -> pa.Schema:
         return pa.schema([pa.field(WINDOW, self.start_type), pa.field(RANK, pa.int64()), *self.inputs[0].schema])
 

@@ -22,6 +22,10 @@ class BufferedAggregate(Aggregate):
     page: ClassVar[str] = "in-order.md"
 
     @property
+    def reduces(self) -> bool:
+        return False
+
+    @property
     def pair_use(self) -> JointUse | None:
         # A window that is only computed once it is complete has no groups that could leave before.
         return None

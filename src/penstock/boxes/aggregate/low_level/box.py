@@ -146,6 +146,10 @@ class LowLevel(Stateful):
         """The partial that counts tuples."""
         return self.aggregation.tuple_count
 
+    @property
+    def reduces(self) -> bool:
+        return True
+
     def schema(self, port: int) -> pa.Schema:
         source = self.inputs[0].schema
         return pa.schema(
