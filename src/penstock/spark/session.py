@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from pyarrow import supported_memory_backends
+import pyarrow as pa
 from pyspark import SparkConf, SparkContext
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
@@ -47,10 +47,9 @@ _SETTINGS: Final = {
 # On one machine nobody else needs to reach the driver; on a cluster the workers do.
 _LOCAL_SETTINGS: Final = {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1"}
 # Arrow's own choice, mimalloc, takes memory in huge pages: a worker's first large train spent longer on getting them
-# than on its tuples.
-_WORKER_ENVIRONMENT: Final = (
-    {"ARROW_DEFAULT_MEMORY_POOL": "jemalloc"} if "jemalloc" in supported_memory_backends() else {}
-)
+# than on its tuples. The driver works on trains, too.
+_POOL: Final = "ARROW_DEFAULT_MEMORY_POOL"
+_WORKER_ENVIRONMENT: Final = {_POOL: "jemalloc"} if "jemalloc" in pa.supported_memory_backends() else {}
 _SOCKETS: Final = "spark.python.unix.domain.socket.dir"
 _LONGEST_SOCKET_FOLDER: Final = 60
 """The path of a socket has 107 characters at most, and Spark's names of sockets 42."""
@@ -106,6 +105,8 @@ def _embedded_session(master: str | None) -> SparkSession:
         gateway.penstock_sockets, gateway.penstock_warm = sockets, warm  # as long as the JVM lives
     session.sparkContext.setLogLevel("OFF")
     _write_no_checksums(session)
+    if _WORKER_ENVIRONMENT and _POOL not in os.environ:
+        pa.set_memory_pool(pa.jemalloc_memory_pool())
     return session
 
 
