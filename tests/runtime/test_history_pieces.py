@@ -138,10 +138,10 @@ def test_a_run_that_went_another_way_begins_anew(pieces: HistoryPieces, reader: 
 
 
 def test_what_is_short_is_left_to_the_run(pieces: HistoryPieces, reader: Reader) -> None:
-    assert not look(pieces, Table(9))
+    assert not look(pieces, Table(4))
     assert reader.rests == 1
-    assert look(pieces, Table(10))
-    assert list(reader.ordered.values()) == [(0, 10)]
+    assert look(pieces, Table(5))
+    assert list(reader.ordered.values()) == [(0, 5)]
 
 
 @pytest.mark.parametrize("done", [{"rows": 21}, {"failed": True}])

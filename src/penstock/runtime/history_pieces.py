@@ -28,7 +28,7 @@ from penstock.boxes.table_join.box import TableJoin
 from penstock.connectors.connector import Advance, Feed, Limit, Position, Split
 from penstock.plan.plan import Plan
 
-_SHORTEST: Final = 8
+_SHORTEST: Final = 16
 """What is so many times shorter than the longest piece is read by the run itself."""
 _MOST_BYTES: Final = 256 * 1024 * 1024
 _AHEAD: Final = 3

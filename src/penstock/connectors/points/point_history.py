@@ -18,7 +18,7 @@ from penstock.connectors.points.point_input import PointFeed, PointInput
 
 SHARE: Final = 0.5
 """How much of the time batches of a history may take, if nobody says otherwise."""
-PIECE_ROWS: Final = 1 << 21
+PIECE_ROWS: Final = 1 << 22
 """Long histories are read ahead in pieces of at most so many rows: counts by group hardly grow with more of them."""
 
 
