@@ -39,10 +39,7 @@ EVERY = 0.25
 PER_FILE = 250
 STEP_US = int(EVERY * 1e6) // PER_FILE
 SCHEMA = {"ts": "timestamp[us]", "address": "int64", "bytes": "int64"}
-AWAY = 6.0
-"""Seconds until a copy that was killed is started again."""
-SETTLE = 5.0
-"""Seconds between a copy's return and the next kill."""
+AWAY, SETTLE = 6.0, 5.0
 
 
 def counting(place: Path, copy: str) -> pk.Network:
@@ -116,7 +113,7 @@ def run_copy(place: Path, copy: str) -> None:
     counting(place, copy).start(checkpoint=str(place / f"{copy}-checkpoint"), master="local[1]", buckets=1).wait()
 
 
-def merge_under_kills(place: Path, kills: int, seed: int) -> dict[str, object]:
+def merge_under_kills(place: Path, kills: int, seed: int, away: float, settle: float) -> dict[str, object]:
     """Run both copies and the merge, kill copies, and tell what was seen."""
     chance = random.Random(seed)
     packets, seen = Packets(place), list[tuple[float, int]]()
@@ -125,7 +122,7 @@ def merge_under_kills(place: Path, kills: int, seed: int) -> dict[str, object]:
     run = merging(place, seen).start(checkpoint=str(place / "merging-checkpoint"), master="local[1]", buckets=2)
     try:
         wait_until(lambda: all((place / copy / "_delta_log").exists() for copy in COPIES) and len(seen) > 2)
-        time.sleep(SETTLE)
+        time.sleep(settle)
         began, killed = time.monotonic(), []
         for number in range(kills):
             time.sleep(chance.uniform(0.0, 2.0))
@@ -134,9 +131,9 @@ def merge_under_kills(place: Path, kills: int, seed: int) -> dict[str, object]:
             copies[copy].wait()
             killed.append(time.monotonic())
             print(f"killed '{copy}'", flush=True)
-            time.sleep(AWAY)
+            time.sleep(away)
             copies[copy] = begin(place, copy)
-            time.sleep(AWAY + SETTLE)
+            time.sleep(away + settle)
         ended = time.monotonic()
         packets.end()
         total = expected(place).num_rows
@@ -149,7 +146,7 @@ def merge_under_kills(place: Path, kills: int, seed: int) -> dict[str, object]:
             process.wait()
     times = [at for at, _ in seen if began <= at <= ended]
     pauses = [(later - earlier, earlier) for earlier, later in itertools.pairwise(times)]
-    near = [pause for pause, at in pauses if any(moment - 1.5 < at < moment + AWAY for moment in killed)]
+    near = [pause for pause, at in pauses if any(moment - 1.5 < at < moment + away for moment in killed)]
     return {
         **difference(expected(place), pq.read_table(place / "merged")),
         "kills": kills,
@@ -171,6 +168,10 @@ def expected(place: Path) -> pa.Table:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--kills", type=int, default=1, help="how many times a copy is killed")
+    parser.add_argument(
+        "--away", type=float, default=AWAY, help="seconds until a copy that was killed is started again"
+    )
+    parser.add_argument("--settle", type=float, default=SETTLE, help="seconds between its return and the next kill")
     parser.add_argument("--seed", type=int, default=1, help="which moments are random")
     parser.add_argument("--place", help="where the files are; a new temporary folder if not given")
     parser.add_argument("--copy", choices=COPIES, help=argparse.SUPPRESS)
@@ -179,7 +180,7 @@ def main() -> None:
         run_copy(Path(given.place), given.copy)
         return
     with tempfile.TemporaryDirectory() as folder:
-        found = merge_under_kills(Path(given.place or folder), given.kills, given.seed)
+        found = merge_under_kills(Path(given.place or folder), given.kills, given.seed, given.away, given.settle)
     print(json.dumps(found))
     sys.exit(0 if found["missing"] == found["too_many"] == 0 else 1)
 

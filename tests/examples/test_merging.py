@@ -29,7 +29,7 @@ def told(name: str, *arguments: str) -> dict[str, Any]:
 
 
 def test_a_copy_is_killed_and_nothing_is_missing() -> None:
-    found = told("high_availability", "--kills", "1")
+    found = told("high_availability", "--kills", "1", "--away", "2", "--settle", "1")
     assert (found["missing"], found["too_many"], found["kills"]) == (0, 0, 1)
 
 
