@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from typing import Final
 
-THOROUGH: Final = float(os.environ.get("PENSTOCK_THOROUGH", "0.35"))
+THOROUGH: Final = float(os.environ.get("PENSTOCK_THOROUGH", "0.25"))
 LEAST: Final = 3
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 import psutil
 import pytest
 import typer
+from tests.thoroughness import THOROUGH
 from typer.testing import CliRunner
 
 from penstock_bench import catalog, command
@@ -252,7 +253,7 @@ def test_turns_are_told_and_shown_instead_of_growth() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGTERM] if THOROUGH >= 1 else [signal.SIGINT])
 def test_stopping_half_way_leaves_neither_processes_nor_files(tmp_path: Path, stop: signal.Signals) -> None:
     script = tmp_path / "bench.py"
     script.write_text(SPARK_ALONE)
