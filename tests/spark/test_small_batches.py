@@ -163,6 +163,31 @@ def test_tasks_read_a_large_batch_also_if_it_is_told_to_go_the_express_way(
 
 @pytest.mark.spark
 @pytest.mark.usefixtures("spark_ready")
+def test_what_tasks_read_of_a_long_train_does_not_come_to_the_driver(
+    reads: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As after a restart, when nobody has left shares of the batch."""
+    exchanges: list[str] = []
+
+    def exchanged(*arguments: Any) -> Any:
+        exchanges.append("exchange")
+        return run_exchanged(*arguments)
+
+    run_exchanged = run.exchanged
+    monkeypatch.setattr(run, "exchanged", exchanged)
+    monkeypatch.setattr(api, "shared_cores", lambda master: 2)
+    monkeypatch.setattr(Shares, "take", lambda *_: None)
+    rows = pa.table({"ts": np.arange(FEW_ROWS + 1) // 1000, "k": pa.repeat("x", FEW_ROWS + 1)})
+    for length, expected in ((FEW_ROWS + 1, ["exchange"]), (1000, [])):
+        exchanges.clear()
+        result = counts(rows.slice(0, length), None).run(tasks=2)
+        assert sum(result["counts"]["n"].to_pylist()) == length
+        assert exchanges == expected
+    assert set(reads) == {"tasks"}
+
+
+@pytest.mark.spark
+@pytest.mark.usefixtures("spark_ready")
 def test_the_driver_reads_more_where_it_has_threads_for_all_cores(
     reads: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

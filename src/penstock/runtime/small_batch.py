@@ -25,10 +25,15 @@ and Spark starts its tasks in the time of some dozens of them."""
 
 def reads_few(job: Job, offset: Offset) -> bool:
     """Whether a batch reads few rows and bytes; not if nobody knows how much there is to read."""
-    size = offset.size
-    if size is None or any(source.connector.planned_elsewhere for source in job.plan.network.sources):
+    if offset.size is None or any(source.connector.planned_elsewhere for source in job.plan.network.sources):
         return False
-    return job.threads > 1 or (size.rows <= FEW_ROWS and size.bytes <= FEW_BYTES)
+    return job.threads > 1 or fits_one_thread(offset)
+
+
+def fits_one_thread(offset: Offset) -> bool:
+    """Whether a batch is so small that one thread is enough for it; or that rows may come to it through the JVM."""
+    size = offset.size
+    return size is not None and size.rows <= FEW_ROWS and size.bytes <= FEW_BYTES
 
 
 def few_splits(job: Job, assignments: Sequence[Assignment]) -> bool:

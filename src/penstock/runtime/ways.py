@@ -25,7 +25,7 @@ from penstock.runtime.offsets import Offset
 from penstock.runtime.planner import Assignment
 from penstock.runtime.settings import AUTO, EXCHANGE, EXPRESS
 from penstock.runtime.side_by_side import side_by_side
-from penstock.runtime.small_batch import reads_few
+from penstock.runtime.small_batch import fits_one_thread, reads_few
 from penstock.runtime.stage import run_stage
 from penstock.runtime.train import Row
 
@@ -42,6 +42,11 @@ def way_of(job: Job, offset: Offset, before: Record) -> str:
         return job.settings.way
     held = sum(work.held_rows for work in before.boxes.values())
     return EXPRESS if reads_few(job, offset) and (held <= EXPRESS_HELD or job.threads > 1) else EXCHANGE
+
+
+def way_by_tasks(job: Job, offset: Offset, way: str) -> str:
+    """How a batch travels that tasks of Spark's read: what they have read of a long train is not for the JVM's heap."""
+    return EXCHANGE if job.plan.stages and job.settings.way == AUTO and not fits_one_thread(offset) else way
 
 
 def read_shares(job: Job, batch: int, shares: Sequence[Assignment]) -> list[Row]:

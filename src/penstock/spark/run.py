@@ -44,7 +44,7 @@ from penstock.runtime.traces import Trace
 from penstock.runtime.train import Row
 from penstock.runtime.versions import Version
 from penstock.runtime.waiting import Waiting
-from penstock.runtime.ways import read_shares, run_stages, way_of
+from penstock.runtime.ways import read_shares, run_stages, way_by_tasks, way_of
 from penstock.spark.carrier import JobTicket, our_errors, ship
 from penstock.spark.failures import explained
 from penstock.spark.query import collect, exchanged, start_query
@@ -265,6 +265,7 @@ class Run:
         way = way_of(job, planned, self._outlet.before(batch))
         rows: Iterable[Row] | None = self._read_here(job, batch, planned) if way == EXPRESS else None
         if rows is None:
+            way = way_by_tasks(job, planned, way)
             rows = collect(intake if way == EXPRESS else exchanged(intake, job, self._ticket_of(job.version)))
         try:
             if way == EXPRESS:
