@@ -108,6 +108,11 @@ def begin(place: Path, copy: str) -> subprocess.Popen[bytes]:
         return subprocess.Popen(arguments, stdout=log, stderr=log, start_new_session=True)
 
 
+def commits(place: Path, copy: str) -> int:
+    """How many times a copy has written to its table so far."""
+    return max((int(file.stem) for file in (place / copy / "_delta_log").glob("*.json")), default=0)
+
+
 def run_copy(place: Path, copy: str) -> None:
     """Count until the process is killed."""
     counting(place, copy).start(checkpoint=str(place / f"{copy}-checkpoint"), master="local[1]", buckets=1).wait()
@@ -132,8 +137,11 @@ def merge_under_kills(place: Path, kills: int, seed: int, away: float, settle: f
             killed.append(time.monotonic())
             print(f"killed '{copy}'", flush=True)
             time.sleep(away)
+            told = commits(place, copy)
             copies[copy] = begin(place, copy)
-            time.sleep(away + settle)
+            # With the other one killed before this one is back, there would be nobody to go on.
+            wait_until(lambda copy=copy, told=told: commits(place, copy) > told + 1)
+            time.sleep(settle)
         ended = time.monotonic()
         packets.end()
         total = expected(place).num_rows
@@ -171,7 +179,7 @@ def main() -> None:
     parser.add_argument(
         "--away", type=float, default=AWAY, help="seconds until a copy that was killed is started again"
     )
-    parser.add_argument("--settle", type=float, default=SETTLE, help="seconds between its return and the next kill")
+    parser.add_argument("--settle", type=float, default=SETTLE, help="seconds after its return until the next kill")
     parser.add_argument("--seed", type=int, default=1, help="which moments are random")
     parser.add_argument("--place", help="where the files are; a new temporary folder if not given")
     parser.add_argument("--copy", choices=COPIES, help=argparse.SUPPRESS)
