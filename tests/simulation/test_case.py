@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Sequence
 
 import pytest
-from tests.thoroughness import tries
 from typer.testing import CliRunner
 
 from penstock.cli.main import app
@@ -16,7 +15,7 @@ from penstock.simulation.case import FAULTS, fault_of, run_case
 from penstock.simulation.disk import SimulatedDisk
 from penstock.storage.state import State, stored_versions
 
-CASES = tries(2016)
+CASES = 2016
 SHARES = 6
 
 
