@@ -160,7 +160,8 @@ def merge_under_kills(place: Path, kills: int, seed: int, away: float, settle: f
         "kills": kills,
         "results": sum(rows for _, rows in seen),
         "usual_pause_s": round(sorted(pause for pause, _ in pauses)[len(pauses) // 2], 3),
-        "longest_pause_s": round(max(near, default=0.0), 3),
+        "longest_pause_at_kills_s": round(max(near, default=0.0), 3),
+        "longest_pause_s": round(max(pause for pause, _ in pauses), 3),
     }
 
 

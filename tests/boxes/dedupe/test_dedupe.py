@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pytest
 from tests.operators.scripted import box_of, source, stamped
 
 from penstock.algebra.hidden import ARRIVED, SEQ
@@ -53,6 +54,22 @@ class Bench:
     def held(self) -> list[Any]:
         chunks = [c for parts in self.slots.held.values() for c in parts[KEYS]]
         return sorted(tuple(row.values()) for chunk in chunks for row in chunk.to_pylist())
+
+
+def test_where_duplicates_are_few_the_holder_alone_looks_for_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("penstock.operators.groups.SAMPLED_ROWS", 1000)
+
+    def sent(rows: list[Row]) -> int:
+        entry = DedupeEntryOp(Bench(by="k").box, [frozenset(SCHEMA)])
+        entry.process(0, train(rows, 0))
+        return sum(tuples.num_rows for _, tuples in entry.flush())
+
+    few: list[Row] = [(at - at % 50 // 49, "a", float(at)) for at in range(4000)]
+    assert len({row[0] for row in few}) == 3920
+    assert sent(few) == 4000
+    assert sent([(at // 2, "a", 0.0) for at in range(4000)]) == 2000
+    passed = Bench(by="k").batch(*few)
+    assert sorted(row[0] for row in passed) == sorted({row[0] for row in few})
 
 
 def test_the_first_to_arrive_passes_and_later_ones_do_not() -> None:
