@@ -30,6 +30,13 @@ if "PYTEST_XDIST_WORKER" not in os.environ:
     os.environ["PENSTOCK_HOME"] = tempfile.mkdtemp(prefix="penstock-tests-")
     atexit.register(shutil.rmtree, os.environ["PENSTOCK_HOME"], ignore_errors=True)
 
+# JVMs start from the archive of classes that `make` has made for the tests; none is made beside them.
+_CACHE = ROOT / ".venv" / "cache"
+if _CACHE.is_dir():
+    os.environ["XDG_CACHE_HOME"] = str(_CACHE)
+else:
+    os.environ["PENSTOCK_CLASS_ARCHIVE"] = "off"
+
 # CI must say the same thing twice, so it draws no random examples; HYPOTHESIS_PROFILE=search looks for new ones.
 _SLOW_MACHINE = [HealthCheck.too_slow]
 settings.register_profile(

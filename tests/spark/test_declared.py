@@ -120,6 +120,7 @@ def _told(command: list[str], script: Path, *, before: str = "", **environment: 
     return told
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(240)
 def test_what_spark_submit_says_wins(tmp_path: Path) -> None:
     submit = str(Path(pyspark.__file__).parent / "bin" / "spark-submit")
@@ -138,6 +139,7 @@ def test_what_spark_submit_says_wins(tmp_path: Path) -> None:
     assert told["python"] == told["worker"] == sys.executable
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(240)
 def test_a_session_that_is_there_runs_the_interpreter_of_the_driver(tmp_path: Path) -> None:
     before = "from pyspark.sql import SparkSession; SparkSession.builder.master('local[1]').getOrCreate()"

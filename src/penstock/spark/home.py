@@ -10,28 +10,41 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Final
 
 import pyspark
 
 from penstock.storage.temporary import TemporaryFolder
 
-_ARCHIVE = "pyspark.zip"
+_ARCHIVE: Final = "pyspark.zip"
+
+
+def can_be_linked() -> bool:
+    """Whether pyspark is installed as a package with an archive beside it, and nobody has named another Spark."""
+    return "SPARK_HOME" not in os.environ and (_installed() / "python" / "lib" / _ARCHIVE).exists()
 
 
 def quick_home() -> TemporaryFolder | None:
-    """Links to the installed pyspark; None where it is not installed as a package with an archive beside it."""
-    installed = Path(pyspark.__file__).parent
-    libraries = installed / "python" / "lib"
-    if "SPARK_HOME" in os.environ or not (libraries / _ARCHIVE).exists():
+    """Links to the installed pyspark, for this process alone; None if there is nothing to link to."""
+    if not can_be_linked():
         return None
     home = TemporaryFolder("penstock-spark-home-")
-    base = Path(home.path)
+    link_home(Path(home.path))
+    return home
+
+
+def link_home(base: Path) -> None:
+    """Fill an empty folder with links to the installed pyspark."""
+    installed = _installed()
     for name in ("bin", "jars"):
         (base / name).symlink_to(installed / name)
     if (installed / "conf").is_dir():
         (base / "conf").symlink_to(installed / "conf")
     (base / "python" / "lib").mkdir(parents=True)
-    for library in libraries.iterdir():
+    for library in (installed / "python" / "lib").iterdir():
         target = installed.parent if library.name == _ARCHIVE else library
         (base / "python" / "lib" / library.name).symlink_to(target)
-    return home
+
+
+def _installed() -> Path:
+    return Path(pyspark.__file__).parent

@@ -16,13 +16,15 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-import pyarrow as pa
 from pyspark import SparkConf, SparkContext
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
 from penstock.algebra.expressions.kernel_memory import VARIABLE as KERNEL_MEMORY
 from penstock.errors import WorldError
+from penstock.spark.allocators import ENVIRONMENT as WORKER_ENVIRONMENT
+from penstock.spark.allocators import keep_freed_memory
+from penstock.spark.class_archive import ClassArchive, class_archive
 from penstock.spark.declared import declared_settings
 from penstock.spark.home import quick_home
 from penstock.spark.warm_start import WarmStart
@@ -31,6 +33,7 @@ from penstock.storage.temporary import TemporaryFolder
 DEFAULT_MASTER: Final = "local[*]"
 _GATEWAY: Final = "PYSPARK_GATEWAY_PORT"
 """The variable by which `spark-submit` tells a program where its JVM is."""
+_JAVA_OPTIONS: Final = "spark.driver.extraJavaOptions"
 
 # What a micro-batch costs before any data is processed was measured with `penstock bench floor`.
 _SETTINGS: Final = {
@@ -40,16 +43,18 @@ _SETTINGS: Final = {
     # Unix sockets to the Python workers save a third of a small batch compared with TCP on loopback.
     "spark.python.unix.domain.socket.enabled": "true",
     # Spark's log writes fork `chmod` on a local disk; vfork makes that cheap.
-    "spark.driver.extraJavaOptions": "-Djdk.lang.Process.launchMechanism=VFORK",
+    _JAVA_OPTIONS: "-Djdk.lang.Process.launchMechanism=VFORK",
     "spark.shuffle.compress": "false",
     "spark.python.daemon.module": "penstock.spark.daemon",
 }
-# On one machine nobody else needs to reach the driver; on a cluster the workers do.
-_LOCAL_SETTINGS: Final = {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1"}
-# Arrow's own choice, mimalloc, takes memory in huge pages: a worker's first large train spent longer on getting them
-# than on its tuples. The driver works on trains, too.
-_POOL: Final = "ARROW_DEFAULT_MEMORY_POOL"
-_WORKER_ENVIRONMENT: Final = {_POOL: "jemalloc"} if "jemalloc" in pa.supported_memory_backends() else {}
+_LOCAL_SETTINGS: Final = {
+    # On one machine nobody else needs to reach the driver; on a cluster the workers do.
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.host": "127.0.0.1",
+    # The JVM plans batches, and Python works on tuples: to compile Spark to the utmost took half of the JVM's time in
+    # the first minutes, and brought nothing later.
+    _JAVA_OPTIONS: f"{_SETTINGS[_JAVA_OPTIONS]} -XX:TieredStopAtLevel=1",
+}
 _SOCKETS: Final = "spark.python.unix.domain.socket.dir"
 _LONGEST_SOCKET_FOLDER: Final = 60
 """The path of a socket has 107 characters at most, and Spark's names of sockets 42."""
@@ -99,14 +104,17 @@ def _embedded_session(master: str | None) -> SparkSession:
     # Workers must run the interpreter and the packages of the driver.
     os.environ.setdefault("PYSPARK_PYTHON", said.get("spark.pyspark.python", sys.executable))
     warm = WarmStart() if _is_local(chosen) and os.environ["PYSPARK_PYTHON"] == sys.executable else None
-    _launch_jvm(settings, quick_home() if _is_local(chosen) else None)
+    archive = class_archive() if _is_local(chosen) and _JAVA_OPTIONS not in said else None
+    if archive is None or not _launch_archived_jvm(settings, archive):
+        _launch_jvm(settings, quick_home() if _is_local(chosen) else None)
     session = _made(chosen, settings)
     if (gateway := SparkContext._gateway) is not None:
         gateway.penstock_sockets, gateway.penstock_warm = sockets, warm  # as long as the JVM lives
     session.sparkContext.setLogLevel("OFF")
     _write_no_checksums(session)
-    if _WORKER_ENVIRONMENT and _POOL not in os.environ:
-        pa.set_memory_pool(pa.jemalloc_memory_pool())
+    keep_freed_memory()
+    if archive is not None and not archive.is_settled:
+        archive.build_later()
     return session
 
 
@@ -165,7 +173,8 @@ def _run_our_python(context: SparkContext) -> None:
 def _carry_environment(context: SparkContext) -> None:
     """Workers, wherever they run, obey the variables that the driver has."""
     for name in _CARRIED:
-        value = os.environ.get(name) or context.getConf().get(f"spark.executorEnv.{name}")
+        # Not by `getConf()`, which copies all settings one by one.
+        value = os.environ.get(name) or context._conf.get(f"spark.executorEnv.{name}", None)
         if value is not None:
             context.environment[name] = value
         else:
@@ -197,7 +206,20 @@ def shared_cores(master: str | None = None) -> int:
     return parallelism(master) if _is_local(get_session(master).sparkContext.master or "") else 1
 
 
-def _launch_jvm(settings: Mapping[str, str], home: TemporaryFolder | None) -> None:
+def _launch_archived_jvm(settings: Mapping[str, str], archive: ClassArchive) -> bool:
+    """Start the JVM from an archive of classes; if it does not come up, nobody uses that archive again."""
+    options = archive.options
+    try:
+        _launch_jvm({**settings, _JAVA_OPTIONS: f"{settings[_JAVA_OPTIONS]} {options}".strip()}, archive.home)
+    except WorldError as failure:
+        if not options:
+            raise
+        archive.give_up(f"a JVM did not start from it: {failure}")
+        return False
+    return True
+
+
+def _launch_jvm(settings: Mapping[str, str], home: TemporaryFolder | Path | None) -> None:
     """Start the JVM in a process group of its own: Ctrl-C at the terminal then reaches only the driver, which stops it.
 
     What the JVM says on standard error goes to a file, which is shown if it does not come up.
@@ -222,9 +244,10 @@ def _launch_jvm(settings: Mapping[str, str], home: TemporaryFolder | None) -> No
 
 
 @contextlib.contextmanager
-def _environment(home: TemporaryFolder | None) -> Iterator[None]:
+def _environment(home: TemporaryFolder | Path | None) -> Iterator[None]:
     """What the JVM and the Python processes that it starts, and nobody else, find in their environment."""
-    wanted = _DRIVER_MEMORY | _WORKER_ENVIRONMENT | ({"SPARK_HOME": home.path} if home is not None else {})
+    path = home.path if isinstance(home, TemporaryFolder) else home
+    wanted = _DRIVER_MEMORY | WORKER_ENVIRONMENT | ({"SPARK_HOME": str(path)} if path is not None else {})
     added = {name: value for name, value in wanted.items() if name not in os.environ}
     os.environ.update(added)
     try:
