@@ -21,7 +21,7 @@ from penstock.runtime.history_pieces import Done, HistoryPieces, can_be_read_ahe
 from penstock.storage.folder import Folder
 
 PAST = "q s past"
-PIECE = 80
+PIECE = 40
 
 
 class Table(Feed):
@@ -138,10 +138,10 @@ def test_a_run_that_went_another_way_begins_anew(pieces: HistoryPieces, reader: 
 
 
 def test_what_is_short_is_left_to_the_run(pieces: HistoryPieces, reader: Reader) -> None:
-    assert not look(pieces, Table(4))
+    assert not look(pieces, Table(1))
     assert reader.rests == 1
-    assert look(pieces, Table(5))
-    assert list(reader.ordered.values()) == [(0, 5)]
+    assert look(pieces, Table(2))
+    assert list(reader.ordered.values()) == [(0, 2)]
 
 
 @pytest.mark.parametrize("done", [{"rows": 21}, {"failed": True}])
@@ -153,7 +153,7 @@ def test_what_is_not_worth_it_is_given_up(pieces: HistoryPieces, reader: Reader,
     assert not look(pieces, Table(1000))
 
 
-@pytest.mark.parametrize(("fitting", "rows"), [(None, 40), (20, 80), (10, 40), (4, 20), (5, 40)])
+@pytest.mark.parametrize(("fitting", "rows"), [(None, 40), (20, 40), (4, 20), (5, 40)])
 def test_pieces_are_as_long_as_the_stages_can_take(
     pieces: HistoryPieces, reader: Reader, fitting: int | None, rows: int
 ) -> None:
@@ -162,6 +162,19 @@ def test_pieces_are_as_long_as_the_stages_can_take(
     look(pieces, Table(1000), 0, fitting)
     look(pieces, Table(1000), 40, fitting)
     assert list(reader.ordered.values())[-1] == (120, rows)
+
+
+@pytest.mark.parametrize(("fitting", "rows"), [(20, 40), (2, 20)])
+def test_shorter_pieces_become_longer_again(pieces: HistoryPieces, reader: Reader, fitting: int, rows: int) -> None:
+    look(pieces, Table(1000))
+    reader.finish(0, 10)
+    look(pieces, Table(1000), 0, 4)
+    look(pieces, Table(1000), 40, 4)
+    assert list(reader.ordered.values())[-1] == (120, 20)
+    reader.finish(3, 2)
+    look(pieces, Table(1000), 40, fitting)
+    look(pieces, Table(1000), 120, fitting)
+    assert list(reader.ordered.values())[-1] == (140 + rows, rows)
 
 
 def with_rows(stream: pk.Stream) -> None:

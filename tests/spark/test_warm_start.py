@@ -44,8 +44,14 @@ def _started() -> tuple[WarmStart, psutil.Process]:
 
 
 def _servers() -> list[psutil.Process]:
-    own = psutil.Process().children()
-    return [child for child in own if "penstock.spark.fork_server" in " ".join(child.cmdline())]
+    return [child for child in psutil.Process().children() if _is_server(child)]
+
+
+def _is_server(child: psutil.Process) -> bool:
+    try:
+        return "penstock.spark.fork_server" in " ".join(child.cmdline())
+    except psutil.NoSuchProcess:  # has ended, whether or not somebody has waited for it
+        return False
 
 
 def test_whatever_else_is_executed_is_python() -> None:
@@ -67,6 +73,16 @@ def test_without_a_server_python_starts_by_itself() -> None:
     done = _executed(warm, "-m", RUNNER, PYTHON_WORKER_FACTORY_SOCK_PATH="/nowhere/at all")
     assert "No such file or directory" in done.stderr
     assert "fork_server.py" not in done.stderr
+
+
+def test_the_server_loads_more_when_nobody_asks_and_forks_on() -> None:
+    warm, server = _started()
+    deadline = time.monotonic() + 60
+    while not any("_duckdb" in mapped.path for mapped in server.memory_maps()):
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+    done = _executed(warm, "-m", RUNNER, PYTHON_WORKER_FACTORY_SOCK_PATH="/nowhere/at all")
+    assert "fork_server.py" in done.stderr
 
 
 def test_the_server_ends_with_its_owner() -> None:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 
 from penstock.algebra.source import Source
 from penstock.connectors.connector import UNLIMITED, Advance, Feed, Limit, Position
+from penstock.runtime.doubtful import columns_surely_needed
 from penstock.runtime.history_pace import HistoryPace
 from penstock.runtime.history_pieces import HistoryPieces
 from penstock.runtime.job import Job
@@ -99,8 +100,8 @@ class Allotment:
 
 
 def columns_to_read(job: Job, source: Source) -> Sequence[str]:
-    """The columns of an input that somebody needs, in the order of the schema."""
-    needed = set(job.plan.columns[source.name])
+    """The columns of an input that somebody needs of all tuples, in the order of the schema."""
+    needed = set(columns_surely_needed(job, source))
     for track in source.tracks:
         where = track.policy.where
         if where is not None:

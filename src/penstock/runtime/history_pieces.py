@@ -101,6 +101,8 @@ def can_be_read_ahead(plan: Plan, source: Source) -> bool:
     waiting, seen = [Port(source)], set[str]()
     if SEQ in plan.columns.get(source.name, ()):
         return False
+    if source.group_marks and plan.network.consumers(Port(source, Source.MARKS)):
+        return False  # marks of groups have no time of arrival but that of their batch
     while waiting:
         port = waiting.pop()
         for arc in plan.network.consumers(port):
@@ -124,7 +126,7 @@ class HistoryPieces:
         self._reader = reader
         self._numbers = numbers
         self._ahead = {
-            source.name: _Ahead(source.connector.share, most, max(1, most // 2))
+            source.name: _Ahead(source.connector.share, most, most)
             for source in plan.network.sources
             if reader is not None and (most := source.connector.piece_rows) and can_be_read_ahead(plan, source)
         }

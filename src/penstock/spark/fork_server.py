@@ -1,4 +1,4 @@
-"""The process from which those that plan queries are forked, with everything loaded that they need.
+"""The process from which those that plan queries, or read ahead for them, are forked, with what they need loaded.
 
 Spark starts a Python process for every query that plans its batches, and does not fork it as it does with workers. To
 load pyspark, Arrow and Penstock takes it longer than a small query runs. So the driver has one process load them,
@@ -19,9 +19,10 @@ import socket
 import sys
 import threading
 import traceback
+from collections.abc import Iterable
 from typing import Final
 
-from penstock.spark.fork_client import FORKED, LENGTH_BYTES, RUNNER, STANDARD_FILES
+from penstock.spark.fork_client import FORKED, LENGTH_BYTES, PLACE, READ, RUNNER, STANDARD_FILES
 
 _LOADED: Final = (
     RUNNER,
@@ -39,33 +40,55 @@ _LOADED: Final = (
     "pandas",  # Arrow loads it as soon as it is given a list
 )
 
+_LOADED_LATER: Final = (
+    "penstock.runtime.reading_ahead",
+    "penstock.connectors.points.point_history",
+    "penstock.boxes.aggregate.dense_groups",
+    "penstock.boxes.aggregate.entry",
+    "deltalake",
+    "duckdb",
+)
+"""What those need who read histories: nobody has one before a run has gone on for a while."""
+_IDLE_SECONDS: Final = 5.0
+
 
 def main(listening: int) -> None:
     """Fork a process for every client, until the driver is gone."""
-    for module in _LOADED:
-        importlib.import_module(module)
+    _load(_LOADED)
+    patience: float | None = _IDLE_SECONDS
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for the forks
     with socket.socket(fileno=listening) as listener:
+        place = listener.getsockname()
         while True:
-            ready, _, _ = select.select([listener, sys.stdin], [], [])
+            ready, _, _ = select.select([listener, sys.stdin], [], [], patience)
             if sys.stdin in ready:
                 return
+            if not ready:
+                _load(_LOADED_LATER)
+                patience = None
+                continue
             client, _ = listener.accept()
             if os.fork() == 0:
                 listener.close()
-                _plan(client)
+                _become(client, place)
             client.close()
 
 
-def _plan(client: socket.socket) -> None:
-    """In a fork: become the process that Spark has asked for, and end with it."""
+def _load(modules: Iterable[str]) -> None:
+    for module in modules:
+        importlib.import_module(module)
+
+
+def _become(client: socket.socket, place: str) -> None:
+    """In a fork: become the process that was asked for, and end with it."""
     code = 1
     try:
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-        _move(client)
+        task = _move(client)
+        os.environ[PLACE] = place
         client.sendall(FORKED)
         threading.Thread(target=_end_with, args=(client,), daemon=True).start()
-        code = _run()
+        code = _read() if task == READ else _plan()
     except Exception:
         traceback.print_exc()
     finally:
@@ -74,8 +97,8 @@ def _plan(client: socket.socket) -> None:
         os._exit(code)
 
 
-def _move(client: socket.socket) -> None:
-    """Take over the files, the folder, the environment and the path of the client."""
+def _move(client: socket.socket) -> str:
+    """Take over the files, the folder, the environment and the path of the client; what it wants to be done."""
     head, files, _, _ = socket.recv_fds(client, LENGTH_BYTES, len(STANDARD_FILES))
     with client.makefile("rb") as reader:
         wanted = json.loads(reader.read(int.from_bytes(head)))
@@ -88,6 +111,7 @@ def _move(client: socket.socket) -> None:
     path = [wanted["folder"], *os.environ.get("PYTHONPATH", "").split(os.pathsep)]
     sys.path[:] = dict.fromkeys([*filter(None, path), *sys.path])
     importlib.invalidate_caches()
+    return str(wanted["task"])
 
 
 def _end_with(client: socket.socket) -> None:
@@ -95,7 +119,14 @@ def _end_with(client: socket.socket) -> None:
     os._exit(1)
 
 
-def _run() -> int:
+def _read() -> int:
+    from penstock.spark.reading_process import serve
+
+    serve()
+    return 0
+
+
+def _plan() -> int:
     """What pyspark's module does when it is started."""
     from pyspark.sql.streaming.python_streaming_source_runner import main as plan
     from pyspark.worker_util import get_sock_file_to_executor

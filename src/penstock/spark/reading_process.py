@@ -17,6 +17,7 @@ import json
 import os
 import pickle
 import queue
+import socket
 import subprocess
 import sys
 import threading
@@ -26,6 +27,7 @@ from typing import IO, TYPE_CHECKING, Final
 from pyspark import cloudpickle
 
 from penstock.runtime.history_pieces import Done
+from penstock.spark.fork_client import PLACE, READ, STANDARD_FILES, fork
 
 if TYPE_CHECKING:
     from penstock.connectors.connector import Split
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
 
 _LENGTH_BYTES: Final = 8
 _LOWEST_PRIORITY: Final = 19
+_STDIN, _STDOUT, _STDERR = STANDARD_FILES
 
 
 class ReadingProcesses:
@@ -76,8 +79,7 @@ class _Process:
         self._done: dict[int, Done] = {}
         self._forgotten: dict[int, str] = {}
         """Pieces that nobody needs any more, but that may still be read; and their paths."""
-        command = [sys.executable, "-m", "penstock.spark.reading_process"]
-        self._child = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        self._child = _Forked.try_to_start() or _Started()
         self._ended = threading.Event()
         for work in (self._write, self._listen):
             threading.Thread(target=work, daemon=True).start()
@@ -99,21 +101,65 @@ class _Process:
         self._orders.put(None)
 
     def _write(self) -> None:
-        assert self._child.stdin is not None
-        with contextlib.suppress(OSError), self._child.stdin as pipe:
+        with contextlib.suppress(OSError), self._child.orders as pipe:
             while (content := self._orders.get()) is not None:
                 pipe.write(len(content).to_bytes(_LENGTH_BYTES) + content)
                 pipe.flush()
 
     def _listen(self) -> None:
-        assert self._child.stdout is not None
-        for line in self._child.stdout:
+        for line in self._child.answers:
             number, rows, size, failed = json.loads(line)
             self._done[number] = Done(rows, size, failed)
             if number in self._forgotten:
                 _delete(self._forgotten[number])
         self._child.wait()
         self._ended.set()
+
+
+class _Started:
+    """A Python of its own, which loads what it needs."""
+
+    def __init__(self) -> None:
+        command = [sys.executable, "-m", "penstock.spark.reading_process"]
+        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self.orders: IO[bytes] = self._process.stdin
+        self.answers: IO[bytes] = self._process.stdout
+
+    def wait(self) -> None:
+        """Wait for its end."""
+        self._process.wait()
+
+
+class _Forked:
+    """A fork of a process that has loaded most of it: it reads its first piece a second earlier."""
+
+    def __init__(self, orders: IO[bytes], answers: IO[bytes], server: socket.socket) -> None:
+        self.orders = orders
+        self.answers = answers
+        self._server = server
+
+    @staticmethod
+    def try_to_start() -> _Forked | None:
+        """None where nobody forks."""
+        place = os.environ.get(PLACE)
+        if place is None:
+            return None
+        (theirs_in, ours_in), (ours_out, theirs_out) = os.pipe(), os.pipe()
+        server = fork(place, READ, (theirs_in, theirs_out, sys.stderr.fileno()))
+        os.close(theirs_in)
+        os.close(theirs_out)
+        orders, answers = os.fdopen(ours_in, "wb"), os.fdopen(ours_out, "rb")
+        if server is not None:
+            return _Forked(orders, answers, server)
+        orders.close()
+        answers.close()
+        return None
+
+    def wait(self) -> None:
+        with self._server:
+            self._server.recv(1)
 
 
 def _delete(path: str) -> None:
@@ -138,7 +184,12 @@ def main(orders: IO[bytes], answers: IO[str]) -> None:
         answers.flush()
 
 
+def serve() -> None:
+    """Read what is ordered on standard input, and answer on standard output."""
+    with os.fdopen(os.dup(_STDIN), "rb") as orders, os.fdopen(os.dup(_STDOUT), "w") as answers:
+        os.dup2(_STDERR, _STDOUT)  # functions of users may print
+        main(orders, answers)
+
+
 if __name__ == "__main__":
-    told = os.fdopen(os.dup(sys.stdout.fileno()), "w")
-    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # functions of users may print
-    main(sys.stdin.buffer, told)
+    serve()
