@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import atexit
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
@@ -16,6 +16,7 @@ from pyarrow import json as arrow_json
 
 from penstock.connectors.connector import Chunk
 from penstock.connectors.files.formats.format import BrokenFileError, Cut, Format, Part, Reach, Tuning, first_line
+from penstock.connectors.files.formats.json_alike import parse_alike
 from penstock.connectors.files.formats.line_reader import cast_table, read_lines, text_bytes
 from penstock.connectors.files.formats.text_blocks import (
     Block,
@@ -53,7 +54,7 @@ class JsonLines(Format):
     def reach(self, part: Part, rows: int, schema: pa.Schema) -> Reach:
         return line_reach(part, rows, mark_length(part), spaces_are_blank=True)
 
-    def texts(self, part: Part, schema: pa.Schema) -> Mapping[str, float]:
+    def texts(self, part: Part, schema: pa.Schema, asked: Collection[str] | None = None) -> Mapping[str, float]:
         return text_bytes(self, part, schema)
 
     def discover(self, part: Part) -> pa.Schema:
@@ -102,6 +103,8 @@ class JsonParser:
         check_utf8(data)
         if not last_line(data).strip():
             return self._carried().empty_table()
+        if (alike := parse_alike(data, self._carried())) is not None:
+            return alike
         records = _check_lines(data)
         table = arrow_json.read_json(
             pa.BufferReader(data),
