@@ -13,7 +13,8 @@ from tests.thoroughness import tries
 
 import penstock as pk
 
-SCHEMA = {"ts": "int64", "device": "string", "v": "int64"}
+SCHEMA = {"ts": "int64", "device": "string", "v": "int64", "note": "string"}
+"""Nobody asks for the notes, so they are read only of tuples that may be late; which leave whole."""
 SIZE = 10
 
 
@@ -35,7 +36,7 @@ def cases(draw: Any) -> Case:
     devices = draw(st.lists(st.integers(0, len(offsets) - 1), min_size=count, max_size=count))
     jitter = draw(st.lists(st.integers(0, 8), min_size=count, max_size=count))
     elements: list[Any] = [
-        (at + offsets[device] - late, None if device == 3 else f"d{device}", at % 3)
+        (at + offsets[device] - late, None if device == 3 else f"d{device}", at % 3, f"n{at}")
         for at, (device, late) in enumerate(zip(devices, jitter, strict=True))
     ]
     shard_by = draw(st.sampled_from([None, None, "v"]))
@@ -85,7 +86,7 @@ def answer(case: Case) -> Answer:
         in_time = [row for row in rows if row[0] >= max(stands, reached.get(row[1], -math.inf))]
         late.update(row for row in rows if row not in in_time)
         taken += in_time
-        for ts, device, _ in in_time:
+        for ts, device, *_ in in_time:
             reached[device] = max(reached.get(device, -math.inf), ts - case.delay)
         stated = max([stated, *(dict(e.value)["ts"] for e in batch if not isinstance(e, tuple))])
         stands = max(stands, stated, min(reached.values(), default=-math.inf))
@@ -110,14 +111,12 @@ def answer(case: Case) -> Answer:
             for (start, group), n in counts.items()
         }
 
-    own = windows([(ts, (device, v)) for ts, device, v in taken], SIZE, own=True)
+    own = windows([(ts, (device, v)) for ts, device, v, _ in taken], SIZE, own=True)
     shifted = {
         (start, device, n): leaves(start + SIZE - 5, device, own=True)
-        for (start, device, n) in windows([(ts + 5, (d,)) for ts, d, v in taken if v > 0], 4, own=False)
+        for (start, device, n) in windows([(ts + 5, (d,)) for ts, d, v, _ in taken if v > 0], 4, own=False)
     }
-    return Answer(
-        own, shifted, windows([(ts, ()) for ts, _, _ in taken], SIZE, own=False), late, [m for m, _ in history]
-    )
+    return Answer(own, shifted, windows([(ts, ()) for ts, *_ in taken], SIZE, own=False), late, [m for m, _ in history])
 
 
 @settings(

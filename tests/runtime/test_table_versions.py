@@ -42,7 +42,7 @@ def box_of(job: Job, name: str = "lookup") -> TableJoin:
 
 
 def names_of(job: Job, version: str) -> list[str]:
-    return list(load(job, box_of(job), version)["name"].to_pylist())
+    return list(load(job, box_of(job), version).rows["name"].to_pylist())
 
 
 class Reads:
@@ -88,7 +88,7 @@ def test_only_the_columns_that_are_needed_are_kept(tmp_path: Path, data: Path) -
     write(data / "t.parquet", "a")
     job = job_of(network(pk.table(data / "t.parquet")), tmp_path)
     versions = TableKeeper(job).current({}, 0)
-    assert load(job, box_of(job), versions["lookup"]).column_names == ["k", "name"]
+    assert load(job, box_of(job), versions["lookup"]).rows.column_names == ["k", "name"]
 
 
 def test_a_table_that_stays_is_read_once_and_one_that_changes_again(
@@ -144,8 +144,8 @@ def test_boxes_that_share_a_table_see_the_same_content(
     job, reads = job_of(net, tmp_path), Reads(monkeypatch)
     versions = TableKeeper(job).current({}, 0)
     assert reads.count == 1
-    assert load(job, box_of(job, "one"), versions["one"]).column_names == ["k", "name", "note"]
-    assert load(job, box_of(job, "two"), versions["two"]).column_names == ["k"]
+    assert load(job, box_of(job, "one"), versions["one"]).rows.column_names == ["k", "name", "note"]
+    assert load(job, box_of(job, "two"), versions["two"]).rows.column_names == ["k"]
 
 
 def test_a_batch_that_is_read_again_sees_the_table_as_it_was(tmp_path: Path, data: Path) -> None:

@@ -17,11 +17,13 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
+from threading import Lock
 from typing import Final
 
 import pyarrow as pa
 
 from penstock.boxes.table_join.box import TableJoin
+from penstock.boxes.table_join.known_rows import KnownRows
 from penstock.connectors.tables.static_table import StaticTable
 from penstock.connectors.tables.store import Stamp
 from penstock.errors import InternalError, PenstockError
@@ -36,27 +38,30 @@ KEPT_VERSIONS: Final = 4
 Versions = Mapping[str, str]
 """The version of every table, by the name of its box."""
 
-_loaded: dict[tuple[str, str], tuple[str, pa.Table]] = {}
+_loaded: dict[tuple[str, str], tuple[str, KnownRows]] = {}
 """The version that this process has used last, by checkpoint and box."""
+_loading = Lock()
+"""Threads of a batch shall share what is made of the rows."""
 
 
-def tables_of(job: Job) -> Callable[[TableJoin, str | None], pa.Table]:
+def tables_of(job: Job) -> Callable[[TableJoin, str | None], KnownRows]:
     """How the operators of a job come by their tables."""
     return partial(load, job)
 
 
-def load(job: Job, box: TableJoin, version: str | None) -> pa.Table:
+def load(job: Job, box: TableJoin, version: str | None) -> KnownRows:
     """On a worker: the rows of a table in one version."""
     if version is None:
         raise InternalError("the offset of the batch names no version of the table", box=box.name)
     place = (job.checkpoint.path, box.name)
-    known = _loaded.get(place)
-    if known is None or known[0] != version:
-        if any(checkpoint != job.checkpoint.path for checkpoint, _ in list(_loaded)):
-            _loaded.clear()  # a worker serves one query at a time, as a rule
-        rows = pa.ipc.open_file(_folder(job, box).read(version + _SUFFIX)).read_all()
-        known = _loaded[place] = (version, rows)
-    return known[1]
+    with _loading:
+        known = _loaded.get(place)
+        if known is None or known[0] != version:
+            if any(checkpoint != job.checkpoint.path for checkpoint, _ in list(_loaded)):
+                _loaded.clear()  # a worker serves one query at a time, as a rule
+            rows = pa.ipc.open_file(_folder(job, box).read(version + _SUFFIX)).read_all()
+            known = _loaded[place] = (version, KnownRows(rows))
+        return known[1]
 
 
 def _folder(job: Job, box: TableJoin) -> Folder:

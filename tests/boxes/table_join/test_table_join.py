@@ -14,6 +14,7 @@ from tests.operators.scripted import box_of, source
 import penstock as pk
 from penstock.algebra.hidden import ARRIVED, SEQ
 from penstock.boxes.table_join import operator as table_join
+from penstock.boxes.table_join.known_rows import KnownRows
 
 SCHEMA = {"ts": "int64", "k": "int64"}
 ROWS = pa.table({"k": [2, 1, 2, None], "name": ["b", "a", "bb", "none"], "lo": [0, 5, 9, 0]})
@@ -26,7 +27,7 @@ def train(*keys: int | None) -> pa.Table:
 def leaving(how: str, tuples: pa.Table, predicate: str = "l.k = r.k", needed: Collection[str] | None = None) -> Any:
     box = box_of(source(SCHEMA).join(pk.table(ROWS), predicate, how=how))
     columns = frozenset(box.schema(0).names if needed is None else needed)
-    work = box.operator(columns, ROWS.select(box.loaded(columns).names))
+    work = box.operator(columns, KnownRows(ROWS.select(box.loaded(columns).names)))
     found = list(work.process(0, tuples))
     return found[0][1] if found else None
 
@@ -104,14 +105,14 @@ def test_what_is_gathered_in_pieces_is_the_same(monkeypatch: pytest.MonkeyPatch)
 def test_names_that_differ_in_case_only_stay_apart() -> None:
     rows = pa.table({"K": [1], "k": [2], "Name": ["x"], "name": ["y"]})
     box = box_of(source(SCHEMA).join(pk.table(rows), "l.k = r.K"))
-    work = box.operator(frozenset(box.schema(0).names), rows)
+    work = box.operator(frozenset(box.schema(0).names), KnownRows(rows))
     ((_, found),) = work.process(0, train(1, 2))
     assert found.to_pylist() == [{"ts": 0, "l_k": 1, "K": 1, "r_k": 2, "Name": "x", "name": "y"}]
 
 
 def test_an_empty_table_has_no_partners() -> None:
     box = box_of(source(SCHEMA).join(pk.table(ROWS), "l.k = r.k", how="left"))
-    work = box.operator(frozenset(box.schema(0).names), ROWS.slice(0, 0))
+    work = box.operator(frozenset(box.schema(0).names), KnownRows(ROWS.slice(0, 0)))
     ((_, found),) = work.process(0, train(1, 2))
     assert found["name"].to_pylist() == [None, None]
     assert found.schema.field("name").type == pa.string()

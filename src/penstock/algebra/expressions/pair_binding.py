@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pyarrow as pa
 from sqlglot import exp
 
@@ -42,9 +44,10 @@ def bind_pair(text: str | None, left: pa.Schema, right: pa.Schema, names: tuple[
             hint="compare the sides, for example 'l.k = r.k'",
         )
     pairing = Pairing(left, right, names, bound, ())
-    equated = _equated(tree, pairing)
+    found = [_equated(conjunct, pairing) for conjunct in _conjuncts(tree)]
+    equated = tuple(dict.fromkeys(pair for pair in found if pair is not None))
     equalities = tuple(pair for pair in equated if _same_bits(left.field(pair[0]).type, right.field(pair[1]).type))
-    return Pairing(left, right, names, bound, equalities, equated)
+    return Pairing(left, right, names, bound, equalities, equated, set(found) == set(equalities))
 
 
 def _same_bits(one: pa.DataType, other: pa.DataType) -> bool:
@@ -52,21 +55,22 @@ def _same_bits(one: pa.DataType, other: pa.DataType) -> bool:
     return bool(one == other and not pa.types.is_floating(one) and not pa.types.is_nested(one))
 
 
-def _equated(tree: exp.Expr, pairing: Pairing) -> tuple[tuple[str, str], ...]:
-    found: dict[tuple[str, str], None] = {}
-    for conjunct in tree.flatten() if isinstance(tree, exp.And) else [tree]:
-        while isinstance(conjunct, exp.Paren):
-            conjunct = conjunct.this
-        if isinstance(conjunct, exp.And):
-            found.update(dict.fromkeys(_equated(conjunct, pairing)))
-        if not (
-            isinstance(conjunct, exp.EQ) and all(isinstance(s, exp.Column) for s in (conjunct.left, conjunct.right))
-        ):
-            continue
-        sides = dict(pairing.side_of(node.name) for node in (conjunct.left, conjunct.right))
-        if set(sides) == {0, 1}:
-            found[sides[0], sides[1]] = None
-    return tuple(found)
+def _conjuncts(tree: exp.Expr) -> Iterator[exp.Expr]:
+    while isinstance(tree, exp.Paren):
+        tree = tree.this
+    if isinstance(tree, exp.And):
+        for conjunct in (tree.left, tree.right):
+            yield from _conjuncts(conjunct)
+    else:
+        yield tree
+
+
+def _equated(conjunct: exp.Expr, pairing: Pairing) -> tuple[str, str] | None:
+    """The (left column, right column) that a conjunct compares for equality, if that is what it does."""
+    if not (isinstance(conjunct, exp.EQ) and all(isinstance(s, exp.Column) for s in (conjunct.left, conjunct.right))):
+        return None
+    sides = dict(pairing.side_of(node.name) for node in (conjunct.left, conjunct.right))
+    return (sides[0], sides[1]) if set(sides) == {0, 1} else None
 
 
 def _resolve(tree: exp.Expr, left: pa.Schema, right: pa.Schema, names: tuple[str, str]) -> exp.Expr:

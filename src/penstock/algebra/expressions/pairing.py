@@ -33,6 +33,8 @@ class Pairing:
     their order: what tuples can be partitioned by. Floating numbers are left out: equal ones can differ in bits."""
     equated: tuple[tuple[str, str], ...] = ()
     """The same for columns of any types."""
+    only_equal: bool = False
+    """Whether the predicate says nothing but `equalities`."""
 
     @cached_property
     def columns(self) -> tuple[tuple[str, int, str], ...]:

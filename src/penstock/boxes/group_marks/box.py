@@ -64,7 +64,11 @@ class GroupMarks(Stateful):
         return inputs[0].alone if port == 0 else only_end(inputs)
 
     def required(self, port_columns: Sequence[frozenset[str]]) -> tuple[frozenset[str], ...]:
-        return (frozenset((self.on, *self.groups)).union(*port_columns[: self.MARKS]),)
+        return (self.passed(port_columns[0]).union(*port_columns[self.LATE : self.MARKS]),)
+
+    def passed(self, columns: frozenset[str]) -> frozenset[str]:
+        """What it needs of tuples that are surely not late, if these columns are needed of what passes."""
+        return columns | {self.on, *self.groups}
 
     def keys(self, slot: int) -> tuple[str, ...] | None:
         return self.groups if slot == 0 else None

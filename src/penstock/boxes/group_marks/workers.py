@@ -6,6 +6,8 @@ tuples are, the largest value of each group is found, and told to all buckets; t
 A tuple is late if it is below what was stated of its group before its batch: the group's own mark, or the stream's,
 which a new group must not take back. A group of which nothing but late tuples has come does not count as met, so that
 a clock that is slow holds nobody back but itself.
+
+Late tuples leave whole. Of tuples that are surely not late, only the columns may come that those behind it need.
 """
 
 from __future__ import annotations
@@ -22,13 +24,15 @@ from penstock.algebra.hidden import ARRIVED, carried
 from penstock.algebra.marks import Marks
 from penstock.algebra.ticks import BEGINNING, END, bounds, from_ticks, tick_text, to_ticks
 from penstock.boxes.group_marks.box import GroupMarks
-from penstock.errors import WorldError
+from penstock.errors import InternalError, WorldError
 from penstock.operators.arrays import Mask, Numbers, shifted
 from penstock.operators.groups import group_slots, number, parted
 from penstock.operators.protocol import Departures, Holder, Slots
 from penstock.operators.state.ledger import Ledger
 
 TUPLES = "tuples"
+WHOLE = "whole"
+"""Tuples with the columns that late ones leave with, where these are more."""
 MARKS = "marks"
 VALUE = "#value"
 
@@ -39,18 +43,22 @@ class GroupMarksEntry:
     def __init__(self, box: GroupMarks, needed: Sequence[frozenset[str]]) -> None:
         self._box = box
         (required,) = box.required(needed)
-        self._columns = [name for name in box.schema(0).names if name in required]
-        self._gathered: list[pa.Table] = []
+        self._whole = [name for name in box.schema(0).names if name in required]
+        self._passed = [name for name in self._whole if name in box.passed(needed[0])]
+        self._gathered: dict[str, list[pa.Table]] = {TUPLES: [], WHOLE: []}
 
     def process(self, slot: int, tuples: pa.Table) -> None:
-        self._gathered.append(tuples.select([*self._columns, *carried(tuples)]))
+        whole = len(self._whole) > len(self._passed) and set(self._whole).issubset(tuples.column_names)
+        part, columns = (WHOLE, self._whole) if whole else (TUPLES, self._passed)
+        self._gathered[part].append(tuples.select([*columns, *carried(tuples)]))
 
     def flush(self) -> Iterator[tuple[str, pa.Table]]:
-        gathered, self._gathered = self._gathered, []
+        gathered = {part: pa.concat_tables(tables) for part, tables in self._gathered.items() if tables}
+        self._gathered = {TUPLES: [], WHOLE: []}
+        yield from gathered.items()
         if gathered:
-            tuples = pa.concat_tables(gathered)
-            yield TUPLES, tuples
-            yield GroupMarks.LARGEST, self._largest(tuples)
+            names = [*self._box.groups, self._box.on]
+            yield GroupMarks.LARGEST, self._largest(pa.concat_tables([t.select(names) for t in gathered.values()]))
 
     def _largest(self, tuples: pa.Table) -> pa.Table:
         groups = list(self._box.groups)
@@ -87,8 +95,10 @@ class GroupMarksOp(Holder):
         self._slots = slots
         self._asked = bool(needed[GroupMarks.MARKS])
         """Whether anybody takes the marks of groups."""
+        (required,) = box.required(needed)
+        self._passed, self._whole = box.passed(needed[0]), required
         self._ledger = Stated.load(slots)
-        self._arrived: dict[str, list[pa.Table]] = {TUPLES: [], GroupMarks.LARGEST: []}
+        self._arrived: dict[str, list[pa.Table]] = {TUPLES: [], WHOLE: [], GroupMarks.LARGEST: []}
         self.released = 0
 
     def receive(self, part: str, tuples: pa.Table) -> None:
@@ -106,7 +116,7 @@ class GroupMarksOp(Holder):
         elif stands > ledger.stated or self._arrived[GroupMarks.LARGEST]:
             ledger.stated = stands
             ledger.save(self._slots)
-        self._arrived = {TUPLES: [], GroupMarks.LARGEST: []}
+        self._arrived = {part: [] for part in self._arrived}
 
     def output_marks(self, marks: Sequence[Marks]) -> Marks:
         stated = self._box.progress(0, marks)
@@ -127,9 +137,8 @@ class GroupMarksOp(Holder):
         touched = np.unique(group_slots(largest, by)).tolist()
         chunks = [chunk for slot in touched for chunk in self._slots.chunks(slot, MARKS)]
         stored = pa.concat_tables([largest.schema.empty_table(), *chunks])
-        tuples = pa.concat_tables(self._arrived[TUPLES]) if self._arrived[TUPLES] else None
-        tables = [stored, largest, *([] if tuples is None else [tuples])]
-        groups, (known, fresh, *own) = number(tables, by)
+        tuples = {part: pa.concat_tables(self._arrived[part]) for part in (TUPLES, WHOLE) if self._arrived[part]}
+        groups, (known, fresh, *own) = number([stored, largest, *tuples.values()], by)
         before = np.full(groups.count, BEGINNING, np.int64)
         before[known] = stored.column(VALUE).to_numpy()
         bound = np.maximum(before, self._ledger.stated)
@@ -138,22 +147,26 @@ class GroupMarksOp(Holder):
         after = np.where(values >= bound, np.maximum(before, shifted(values, -box.delay)), before)
         met = (before > BEGINNING) | ((values >= bound) & (values > BEGINNING))
         self._keep(groups.keys.append_column(VALUE, pa.array(after)).filter(pa.array(met)), touched)
-        if tuples is not None:
-            yield from self._judged(tuples, bound[own[0]])
-            moved = np.zeros(groups.count, bool)
-            moved[own[0]] = True
-            yield from self._moved(groups.keys, after, moved & (after > bound), now)
+        moved = np.zeros(groups.count, bool)
+        for (part, arrived), numbers in zip(tuples.items(), own, strict=True):
+            yield from self._judged(part, arrived, bound[numbers])
+            moved[numbers] = True
+        yield from self._moved(groups.keys, after, moved & (after > bound), now)
 
-    def _judged(self, tuples: pa.Table, bound: Numbers) -> Departures:
+    def _judged(self, part: str, tuples: pa.Table, bound: Numbers) -> Departures:
         ticks = to_ticks(tuples.column(self._box.on)).to_numpy()
         late: Mask = ticks < bound
         self.released += tuples.num_rows
+        names = [name for name in self._box.schema(0).names if name in self._passed and name in tuples.column_names]
+        passing = tuples.select([*names, *carried(tuples)]) if part == WHOLE else tuples
         if not late.any():
-            yield 0, tuples
+            yield 0, passing
             return
         if self._box.late == "error":
             self._refuse(ticks[late], bound[late])
-        yield 0, tuples.filter(pa.array(~late))
+        if part == TUPLES and self._passed < self._whole:
+            raise InternalError("a tuple is late that was read without all its columns", box=self._box.source)
+        yield 0, passing.filter(pa.array(~late))
         yield GroupMarks.LATE, tuples.filter(pa.array(late))
 
     def _refuse(self, ticks: Numbers, bound: Numbers) -> None:

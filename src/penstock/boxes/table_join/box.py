@@ -19,8 +19,10 @@ from penstock.algebra.floors import Floors, named_before
 from penstock.algebra.mark_ways import Along
 from penstock.algebra.marks import Marks
 from penstock.algebra.order import ANY
+from penstock.errors import InternalError
 
 if TYPE_CHECKING:
+    from penstock.boxes.table_join.known_rows import KnownRows
     from penstock.connectors.tables.static_table import StaticTable
     from penstock.operators.protocol import Operator
 
@@ -107,10 +109,15 @@ class TableJoin(Stateless):
         columns = "1 column" if known == 1 else f"{known} columns"
         return (f"loads {', '.join(names)} ({len(names)} of {columns} of the table)",)
 
-    def operator(self, needed: Collection[str], rows: pa.Table | None = None) -> Operator:
+    def operator(
+        self, needed: Collection[str], known: KnownRows | None = None, coded: Collection[str] = ()
+    ) -> Operator:
+        """What looks tuples up in rows; `coded` are columns of the output that may leave as codes of texts."""
         from penstock.boxes.table_join.operator import ExistsOp, LookupOp
 
-        return LookupOp(self, needed, rows) if self.paired else ExistsOp(self, rows)
+        if known is None:
+            raise InternalError("a join with a table needs its rows", box=self.name)
+        return LookupOp(self, needed, known, coded) if self.paired else ExistsOp(self, known)
 
     def describe(self) -> str:
         predicate = self.pairing.predicate

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from penstock.algebra.ticks import BEGINNING, END
 from penstock.operators.arrays import Numbers
-from penstock.operators.groups import GROUP_SLOTS, group_slots, parted
+from penstock.operators.groups import GROUP_SLOTS, group_slots, number, parted
 from penstock.operators.protocol import Slots
 from penstock.operators.state.chunks import GATHER_CHUNKS, add_chunk
 from penstock.operators.state.ledger import LEDGER_SLOT, Ledger
@@ -66,6 +66,13 @@ class GroupState:
 
     def slots_of(self, tuples: pa.Table) -> Numbers:
         return group_slots(tuples, self._keys)
+
+    def slots_met(self, tuples: pa.Table) -> list[int]:
+        """The slots of the groups of tuples, each once."""
+        if any(pa.types.is_dictionary(tuples.schema.field(name).type) for name in self._keys):
+            tuples = number([tuples], self._keys)[0].keys
+        found: list[int] = np.flatnonzero(np.bincount(self.slots_of(tuples), minlength=GROUP_SLOTS)).tolist()
+        return found
 
     def used(self) -> set[int]:
         """The slots that hold anything."""

@@ -12,18 +12,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.algebra.hidden import SEQ, carried
 from penstock.algebra.marks import Marks
 from penstock.algebra.ticks import BEGINNING, END, to_ticks
-from penstock.boxes.aggregate.by_group.box import GroupwiseAggregate, Periodic
+from penstock.boxes.aggregate.by_group.box import GroupwiseAggregate, Opening, Periodic
 from penstock.boxes.aggregate.by_group.group_progress import VALUE
 from penstock.boxes.aggregate.by_group.group_state import GroupState
 from penstock.boxes.aggregate.by_group.round import Round
 from penstock.operators.arrival_order import in_arrival_order
+from penstock.operators.groups import coded_texts
 from penstock.operators.protocol import Departures, Holder, Slots
 
 TUPLES = "tuples"
@@ -57,6 +57,10 @@ class GroupwiseOp(Holder):
         self._slots = slots
         self._state = GroupState(slots, box.keys(0))
         self._ordered = SEQ in box.required(needed)[0]
+        # Groups are numbered more than once; but who looks at tuples as such shall see texts.
+        shown = {*box.aggregation.columns, *box.aggregation.whole}
+        plain = box.sets_aside or isinstance(box.windows, Opening)
+        self._numbered = () if plain else tuple(name for name in box.by if name not in shown)
         self._arrived: list[pa.Table] = []
         self._said: list[pa.Table] = []
         self.released = 0
@@ -147,7 +151,8 @@ class GroupwiseOp(Holder):
         tables, self._arrived = self._arrived, []
         if not any(table.num_rows for table in tables):
             return None
-        return in_arrival_order(tables) if self._ordered else pa.concat_tables(tables)
+        whole = in_arrival_order(tables) if self._ordered else pa.concat_tables(tables)
+        return coded_texts(whole, self._numbered)
 
     def _heard(self) -> pa.Table | None:
         """What is said of groups: their columns, and `VALUE`."""
@@ -172,7 +177,7 @@ class GroupwiseOp(Holder):
                 if (self._box.by_mark and account.due <= mark) or (wake is not None and account.opened < now - wake)
             }
         for table in (tuples, said):
-            due.update(np.unique(self._state.slots_of(table)).tolist() if table is not None else ())
+            due.update(self._state.slots_met(table) if table is not None else ())
         return sorted(due)
 
     def _late(self, tuples: pa.Table) -> pa.Table:
