@@ -103,8 +103,7 @@ class Runner:
         self._begin()
 
     def _begin(self) -> None:
-        self._network = self._build().network
-        self._job = open_job(compile_network(self._network), self._settings, Folder(str(self._folder)), cores=2)
+        self._job = open_job(compile_network(self._build().network), self._settings, Folder(str(self._folder)), cores=2)
         self._executor = LocalExecutor(self._job)
 
     def restart(self) -> None:
@@ -120,7 +119,7 @@ class Runner:
 
     def tend(self, horizon: Horizon) -> None:
         """Do what a run does beside itself, now."""
-        (output,) = [output for output in self._network.outputs if output.name == "point"]
+        (output,) = [output for output in self._job.plan.network.outputs if output.name == "point"]
         target: Any = self._job.target(output)
         target.tend(self._job.epoch, self._job.scratch("point"), horizon)
 

@@ -99,6 +99,11 @@ class Marks:
         """Without joint ones."""
         return self.with_joint(NO_PAIRS) if any(self.joint) else self
 
+    def ticks(self) -> dict[Mark, int]:
+        """Its marks one by one."""
+        parts = zip(PARTS.values(), self._parts(), strict=True)
+        return {Mark(attribute, name): tick for name, part in parts for attribute, tick in part.items()}
+
     def unknown(self) -> Marks:
         """The same marks, of a stream of which nothing is known yet."""
         return self.each(lambda _: BEGINNING).with_ended(False)
@@ -126,7 +131,9 @@ class Marks:
 
     def with_mark(self, mark: Mark | str, tick: int) -> Marks:
         """With one more mark, or in the place of what it was."""
-        return Marks.made([*self._items(), (Mark(mark) if isinstance(mark, str) else mark, tick)], ended=self.ended)
+        return Marks.made(
+            [*self.ticks().items(), (Mark(mark) if isinstance(mark, str) else mark, tick)], ended=self.ended
+        )
 
     def with_rising(self, ticks: Ticks) -> Marks:
         return Marks({**self.rising, **ticks}, self.falling, self.joint, self.ended)
@@ -171,10 +178,6 @@ class Marks:
 
     def _parts(self) -> tuple[Ticks, Ticks, Ticks, Ticks]:
         return self.rising, self.falling, *self.joint
-
-    def _items(self) -> list[tuple[Mark, int]]:
-        parts = zip(PARTS.values(), self._parts(), strict=True)
-        return [(Mark(attribute, name), tick) for name, part in parts for attribute, tick in part.items()]
 
     def _with_parts(self, parts: Iterable[Ticks]) -> Marks:
         rising, falling, left, right = parts

@@ -19,8 +19,8 @@ from penstock.algebra.box import Box, End, Output, Port
 from penstock.algebra.expressions.binding import bind_predicate
 from penstock.algebra.naming import did_you_mean
 from penstock.algebra.network import Attached, Network
-from penstock.algebra.source import Source
-from penstock.algebra.ticks import BEGINNING, END, Duration, duration_ticks, tick_of, tick_text
+from penstock.algebra.source import Source, Track
+from penstock.algebra.ticks import BEGINNING, END, Duration, duration_ticks, tick_of
 from penstock.boxes.filter.box import Filter
 from penstock.boxes.requirements import require_name
 from penstock.boxes.seam.box import Seam
@@ -235,16 +235,18 @@ def past_and_arc(
     connector = PointHistory(place(point), point=point.name, share=order.share, piece_rows=PIECE_ROWS)
     history = history_source(f"{label} past", point, connector)
     stream = builder._add(history)
-    least = _least(order.since, history.on, arc, marks.get(point.name, BEGINNING))
+    least = _least(order.since, history.tracks[0], marks.get(point.name, BEGINNING))
     if least is not None:
-        predicate = bind_predicate(f'"{history.on}" >= {least}', arc.schema)
+        bound = "<=" if history.tracks[0].descending else ">="
+        predicate = bind_predicate(f'"{history.on}" {bound} {least}', arc.schema)
         stream = builder._add(Filter(f"{label} since", (stream._port,), (predicate,), False))
     return builder._add(Seam(f"{label} seam", (stream._port, arc), history.name))
 
 
-def _least(since: Since, on: str, arc: Port, mark: int) -> str | None:
-    """The least value that is wanted of a progressing attribute, as it is written in SQL; None for any."""
-    kind = arc.schema.field(on).type
+def _least(since: Since, track: Track, mark: int) -> str | None:
+    """The least value that is wanted of a progressing attribute, or the largest of one that decreases, as it is written
+    in SQL; None for any."""
+    on, kind = track.attribute, track.kind
     if since == BEGINNING_WORD:
         return None
     if isinstance(since, dt.datetime | dt.date):
@@ -259,5 +261,5 @@ def _least(since: Since, on: str, arc: Port, mark: int) -> str | None:
         if mark in (BEGINNING, END):
             return None  # nothing is known to have passed, or all has: what is held is all there is
         tick = max(mark - length, BEGINNING + 1)
-    text = tick_text(tick, kind)
+    text = track.text(tick)
     return text if text.lstrip("-").isdigit() else f"timestamp '{text}'"

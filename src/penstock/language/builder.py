@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 
 import pyarrow as pa
 
@@ -11,7 +12,7 @@ from penstock.algebra.box import Box, End, Port
 from penstock.algebra.expressions.binding import bind_predicate
 from penstock.algebra.network import Network as FrozenNetwork
 from penstock.algebra.schema import SchemaLike, parse_schema, plain_schema
-from penstock.algebra.source import Source
+from penstock.algebra.source import NO_SIDES, Pairs, Source
 from penstock.algebra.ticks import can_progress
 from penstock.boxes.open_close.box import OpenClose
 from penstock.boxes.requirements import key_columns, refuse_hidden, require_columns, require_name, require_ticks
@@ -94,7 +95,8 @@ class Builder:
                 on = on or (DEFAULT_ON if DEFAULT_ON in says else says[0])
                 # It speaks of all attributes on which the stream made progress where it was written.
                 heard = [name for name in says if name in tuples.names and can_progress(tuples.field(name).type)]
-                progress = {name: Punctuated() for name in heard} if on in heard else None
+                down = connector.falling
+                progress = {name: Punctuated(descending=name in down) for name in heard} if on in heard else None
             assumed = progress is None
             if on is None:
                 on = next(iter(progress), "ts") if isinstance(progress, Mapping) else _default(tuples, timestamps)
@@ -125,6 +127,7 @@ class Builder:
                 elements=elements,
                 freezes=isinstance(connector, TemporalRows),
             )
+            source = replace(source, pairs=stated_pairs(source), group_marks=stated_groups(source))
             stated = [a for a in says if a not in {t.attribute for t in source.tracks}]
             if stated and not punctuated:
                 raise QueryError(
@@ -243,6 +246,26 @@ def _tracks(on: str, progress: Policy | Mapping[str, Policy] | None, tuples: pa.
     if len(given) > 1 and any(policy.groups for policy in given.values()):
         raise QueryError("group-wise progress goes with one progressing attribute", found=", ".join(given))
     return [(on, given[on]), *((a, policy) for a, policy in given.items() if a != on)]
+
+
+def stated_pairs(source: Source) -> Pairs:
+    """The sides of joint punctuation in the data of an input, as far as it goes by punctuation on them."""
+    heard = {t.attribute for t in source.tracks if isinstance(t.policy, Punctuated) and not t.descending}
+    left, right = (tuple(name for name in side if name in heard) for side in source.connector.pairs)
+    return (left, right) if left and right else NO_SIDES
+
+
+def stated_groups(source: Source) -> tuple[str, ...]:
+    """The groups of which the data of an input states marks, if it goes by punctuation and has the same types."""
+    known = source.connector.group_marks
+    if known is None or known[0] != source.on or not isinstance(source.policy, Punctuated):
+        return ()
+    (on, groups), found = known, source.connector.schema() or pa.schema([])
+    alike = all(
+        name in source.tuples.names and name in found.names and source.tuples.field(name).type == found.field(name).type
+        for name in (on, *groups)
+    )
+    return groups if alike and source.policy.where is None else ()
 
 
 def _overdue(limit: Span | None, when_overdue: str) -> int | None:

@@ -12,6 +12,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
+import pyarrow as pa
+
 from penstock.algebra.box import Box, Output, Port, View
 from penstock.algebra.naming import did_you_mean
 from penstock.algebra.network import Network
@@ -106,11 +108,16 @@ def points_of(network: Network, name: str) -> list[Output]:
 def history_source(name: str, point: Output, connector: PointInput) -> Source:
     """A connection point as an input, which makes progress as the stream did there."""
     arc = point.inputs[0]
-    on = next(iter(arc.progressing), None)
-    if on is None:
+    shape = arc.shape
+    # Those that decrease are whole numbers: of others nobody can be told.
+    numbers = [name for name in shape.falling if pa.types.is_signed_integer(arc.schema.field(name).type)]
+    down = [name for name in numbers if name not in shape.rising]
+    tracks = {name: Punctuated(descending=name in down) for name in (*shape.rising, *down)}
+    if not tracks:
         raise QueryError(
             f"the stream at '{point.name}' makes no progress, so its history cannot be a stream once more",
             hint="attach since='now', or read the table of the point itself",
         )
-    also = tuple((other, Punctuated()) for other in arc.progressing if other != on)
-    return Source(name, (), arc.schema, on, connector, Punctuated(), "route", "external", also)
+    (on, policy), *also = tracks.items()
+    pairs = tuple(shape.joint[0]), tuple(shape.joint[1])
+    return Source(name, (), arc.schema, on, connector, policy, "route", "external", tuple(also), pairs=pairs)

@@ -40,7 +40,10 @@ def point_target(
     if span_ns(grace) < 1:
         raise QueryError("the grace must be positive", found=f"grace={grace!r}")
     place = Folder(path if path is not None else f"points/{name}")
-    return ConnectionPoint(place, keep=kept, key=columns, on=on, grace=grace, beside=path is None)
+    marked, pairs = (*port.progressing, *port.shape.falling), all(port.shape.joint)
+    return ConnectionPoint(
+        place, keep=kept, key=columns, on=on, marked=marked, pairs=pairs, grace=grace, beside=path is None
+    )
 
 
 ALL: Final = "all"

@@ -22,9 +22,11 @@ from penstock.algebra.box import Box, Port
 from penstock.algebra.expressions.expression import Expression
 from penstock.algebra.expressions.kernel import quote
 from penstock.algebra.mark_ways import Along, Together
+from penstock.algebra.source import Source
 from penstock.boxes.group_marks.box import GroupMarks
 from penstock.boxes.least_marks.box import Branch, LeastMarks, Progress
 from penstock.boxes.map.box import Map
+from penstock.boxes.seam.box import Seam
 from penstock.plan.plan import fresh_name
 
 
@@ -52,6 +54,10 @@ class Carriers:
         name, parts = fresh_name(f"{port.name}.marks", self.taken), tuple(branch for branch, _, _ in branches)
         return self._built(LeastMarks(name, inputs, at.on, at.groups, schema, parts))
 
+    def seam(self, seam: Seam, ways: Sequence[Port]) -> Port:
+        """The marks of groups of a history, and then of its arc."""
+        return self._built(Seam(fresh_name(f"{seam.name}.marks", self.taken), tuple(ways), seam.source))
+
     def _built(self, box: Box) -> Port:
         self.boxes.append(box)
         return Port(box)
@@ -76,7 +82,12 @@ def path_to(port: Port, on: str, by: Collection[str]) -> Path | None:
     box = port.box
     if isinstance(box, GroupMarks):
         starts = port.index == 0 and box.on == on and {*box.groups} <= {*by}
-        return _Start(on, box.groups, box) if starts else None
+        return _Start(on, box.groups, Port(box, GroupMarks.MARKS)) if starts else None
+    if isinstance(box, Source) and box.group_marks:
+        starts = port.index == 0 and box.on == on and {*box.group_marks} <= {*by}
+        return _Start(on, box.group_marks, Port(box, Source.MARKS)) if starts else None
+    if isinstance(box, Seam):
+        return _seamed(box, on, by)
     match box.mark_way(on, by):
         case Along() as way:
             return _along(box, on, way)
@@ -87,10 +98,27 @@ def path_to(port: Port, on: str, by: Collection[str]) -> Path | None:
 
 @dataclass(frozen=True)
 class _Start(Path):
-    marks: GroupMarks
+    marks: Port
 
     def lay(self, carriers: Carriers, name: str) -> Port:
-        return Port(self.marks, GroupMarks.MARKS)
+        return self.marks
+
+
+@dataclass(frozen=True)
+class _Seamed(Path):
+    """Behind a seam. What was stated in the past of an arc holds for all that follows, so it counts until the arc
+    itself goes on; marks that the arc states meanwhile say nothing of what is still to be read."""
+
+    seam: Seam
+    history: Path
+    arc: Path
+
+    def lay(self, carriers: Carriers, name: str) -> Port:
+        key = (self.seam.name, self.on, self.groups)
+        if key not in carriers.laid:
+            ways = [path.lay(carriers, self.seam.name) for path in (self.history, self.arc)]
+            carriers.laid[key] = carriers.seam(self.seam, ways)
+        return carriers.laid[key]
 
 
 @dataclass(frozen=True)
@@ -130,6 +158,13 @@ class _Joined(Path):
             return first
         together = zip(self.branches, self.port.box.inputs, laid, strict=True)
         return carriers.least(self, self.port, [(branch, stream, marks) for (branch, _), stream, marks in together])
+
+
+def _seamed(box: Seam, on: str, by: Collection[str]) -> Path | None:
+    history, arc = (path_to(port, on, by) for port in box.inputs)
+    if history is None or arc is None or history.groups != arc.groups:
+        return None
+    return _Seamed(on, arc.groups, box, history, arc)
 
 
 def _along(box: Box, on: str, way: Along) -> Path | None:

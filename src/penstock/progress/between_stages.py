@@ -5,7 +5,8 @@
  bucket 1:  ts 31 ─────────────────────────────> ts 30 ──┴──the smallest──> ts 10
 ```
 
-Joint marks are not told: each stage derives them itself from the marks of the join's inputs.
+Joint marks of boxes are not told: each stage derives them itself from the marks of the join's inputs. Those that an
+input states are told as they are.
 """
 
 from __future__ import annotations
@@ -16,15 +17,17 @@ from penstock.algebra.marks import Marks, least
 from penstock.algebra.ticks import BEGINNING, END
 
 
-def rolled_up(marks: Marks, step: int) -> Marks:
+def rolled_up(marks: Marks, step: int, *, jointly: bool = False) -> Marks:
     """Marks in steps that are of use to whoever is behind, so that nothing is said that changes nothing there.
 
     >>> rolled_up(Marks({"ts": 17}), 10)
     Marks(rising={'ts': 10}, falling={}, joint=({}, {}), ended=False)
     """
-    return marks.alone.each(lambda tick: tick if tick in (BEGINNING, END) else tick // step * step)
+    rolled = marks.alone.each(lambda tick: tick if tick in (BEGINNING, END) else tick // step * step)
+    return rolled.with_joint(marks.joint) if jointly else rolled
 
 
-def heard(shape: Marks, told: Sequence[Marks], buckets: int) -> Marks:
+def heard(shape: Marks, told: Sequence[Marks], buckets: int, *, jointly: bool = False) -> Marks:
     """The marks of a port of an earlier stage, from what its buckets have told; unknown before all of them spoke."""
-    return least(told).shaped(shape.alone) if len(told) >= buckets else shape.alone
+    known = shape if jointly else shape.alone
+    return least(told).shaped(known) if len(told) >= buckets else known

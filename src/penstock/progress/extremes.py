@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from penstock.algebra.marks import NO_PAIRS, Ticks
 from penstock.algebra.ticks import BEGINNING, END
 
 
@@ -86,6 +87,8 @@ class Extremes:
     """The same of further progressing attributes, by their names; values of those that decrease are negated."""
     highest: Highest = NONE
     """The largest values, where a policy counts tuples."""
+    joint: tuple[Ticks, Ticks] = NO_PAIRS
+    """The strongest joint punctuation stated, of an input whose data has such."""
 
     def merge(self, other: Extremes) -> Extremes:
         attributes = dict.fromkeys((*self.others, *other.others))
@@ -97,6 +100,7 @@ class Extremes:
             max(self.left, other.left),
             {a: self.others.get(a, Reach()).merge(other.others.get(a, Reach())) for a in attributes},
             self.highest.merge(other.highest),
+            _stronger(self.joint, other.joint),
         )
 
     @property
@@ -118,16 +122,35 @@ class Extremes:
             "left": self.left,
             "others": {attribute: reach.to_json() for attribute, reach in self.others.items()},
             "highest": self.highest.to_json(),
+            **({"joint": [dict(side) for side in self.joint]} if any(self.joint) else {}),
         }
 
     @staticmethod
     def from_json(document: Mapping[str, Any]) -> Extremes:
+        joint = {"joint": tuple(document["joint"])} if "joint" in document else {}
         others = {attribute: Reach.from_json(reach) for attribute, reach in document.get("others", {}).items()}
-        return Extremes(**{**document, "others": others, **_highest(document)})
+        return Extremes(**{**document, "others": others, **joint, **_highest(document)})
 
 
 def _highest(document: Mapping[str, Any]) -> dict[str, Highest]:
     return {"highest": Highest.from_json(document["highest"])} if "highest" in document else {}
+
+
+def _stronger(one: tuple[Ticks, Ticks], other: tuple[Ticks, Ticks]) -> tuple[Ticks, Ticks]:
+    """The later of two pairs that a shard has stated. Both hold, but no pair that is made of sides of both.
+
+    >>> _stronger(({"l": 3}, {"r": 5}), ({"l": 4}, {"r": 5}))
+    ({'l': 4}, {'r': 5})
+    """
+    if not any(one) or not any(other):
+        return one if any(one) else other
+    names = [sorted({*mine, *theirs}) for mine, theirs in zip(one, other, strict=True)]
+
+    def order(pair: tuple[Ticks, Ticks]) -> list[int]:
+        # A pair that is further on either side and behind on none comes later by this order.
+        return [side.get(name, BEGINNING) for side, own in zip(pair, names, strict=True) for name in own]
+
+    return max(one, other, key=order)
 
 
 NOTHING = Extremes()

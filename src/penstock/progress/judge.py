@@ -172,7 +172,40 @@ def _late(
         if source.late == "error":
             raise _too_late(source, track, int(pc.sum(late).as_py()), least, stated)
         found = late if found is None else pc.or_(found, late)
-    return found
+    return found if not _states_pairs(issued) else _any((found, _late_pairs(source, ticks, issued, keep)))
+
+
+def _states_pairs(issued: Marks) -> bool:
+    """Whether anything was stated jointly: a pair says nothing until both of its sides have begun."""
+    return all(any(tick > BEGINNING for tick in side.values()) for side in issued.joint)
+
+
+def _late_pairs(
+    source: Source, ticks: Sequence[pa.ChunkedArray], issued: Marks, keep: pa.Array | None
+) -> pa.Array | None:
+    """A mask of the tuples that are below both sides of what was stated jointly; None if there are none."""
+    known = {track.attribute: values for track, values in zip(source.tracks, ticks, strict=True)}
+    sides = [
+        _any(pc.fill_null(pc.less(known[name], side[name]), False).combine_chunks() for name in side)
+        for side in issued.joint
+    ]
+    late = reduce(pc.and_, [*sides, *([] if keep is None else [keep])])
+    if not pc.any(late).as_py():
+        return None
+    if source.late == "error":
+        raise _jointly_late(source, int(pc.sum(late).as_py()), issued)
+    return late
+
+
+def _jointly_late(source: Source, number: int, issued: Marks) -> WorldError:
+    tracks = {track.attribute: track for track in source.tracks}
+    bounds = [f"{name} >= {tracks[name].text(tick)}" for side in issued.joint for name, tick in side.items()]
+    return WorldError(
+        f"{number} late tuple{'s' if number > 1 else ''}, and the input was declared with late='error'",
+        box=source.name,
+        expected=f"{' or '.join(bounds)}, as was stated jointly",
+        hint="late='route' has late tuples set aside",
+    )
 
 
 def _too_late(source: Source, track: Track, number: int, smallest: int, stated: int) -> WorldError:

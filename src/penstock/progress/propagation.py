@@ -37,6 +37,9 @@ def advance(network: Network, box: Box, marks: dict[str, Marks]) -> None:
         elif known is None:
             stated = box.progress(index, inputs)
             marks[port.name] = stated if port.name in network.joint else stated.alone
+        elif isinstance(box, Source):
+            # What its data states jointly is known already.
+            marks[port.name] = known if port.name in network.joint else known.alone
         elif port.name in network.joint:
             marks[port.name] = known.with_joint(joint_marks(network, port, inputs))
 

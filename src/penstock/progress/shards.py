@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from penstock.algebra.marks import Marks, least, most
+from penstock.algebra.marks import SIDES, Mark, Marks, least, most
 from penstock.algebra.source import Source, Track
-from penstock.algebra.ticks import BEGINNING
+from penstock.algebra.ticks import BEGINNING, END
 from penstock.progress.extremes import NOTHING, Extremes, Reach
 from penstock.progress.idle import Idle
 
@@ -36,7 +36,15 @@ def extremes_of(source: Source, track: Track, seen: Extremes) -> Extremes:
 
 def shard_marks(source: Source, seen: Extremes) -> Marks:
     """The low-water marks that a shard states."""
-    return Marks.made((t.mark, t.policy.low_water_mark(extremes_of(source, t, seen), t.kind)) for t in source.tracks)
+    alone = ((t.mark, t.policy.low_water_mark(extremes_of(source, t, seen), t.kind)) for t in source.tracks)
+    return Marks.made([*alone, *_joint_marks(source, seen)])
+
+
+def _joint_marks(source: Source, seen: Extremes) -> Iterator[tuple[Mark, int]]:
+    """The joint marks of an input that states any."""
+    for part, names, stated in zip(SIDES, source.pairs, seen.joint, strict=True):
+        for name in names:
+            yield Mark(name, part), END if seen.ended else stated.get(name, BEGINNING)
 
 
 def source_marks(source: Source, shards: Mapping[str, Extremes]) -> Marks:
@@ -55,7 +63,7 @@ def stating(source: Source, marks: Marks) -> Extremes:
     """A shard that states marks, and has delivered nothing."""
     first, *rest = source.tracks
     others = {track.attribute: Reach(stated=marks.of(track.mark)) for track in rest if marks.has(track.mark)}
-    return Extremes(stated=marks.of(first.mark), others=others)
+    return Extremes(stated=marks.of(first.mark), others=others, joint=marks.joint)
 
 
 def statement(source: Source, track: Track, seen: Extremes, idle: Idle, now: int) -> int | None:

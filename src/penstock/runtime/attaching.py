@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from penstock.algebra.box import Output
+from penstock.algebra.marks import UNKNOWN
 from penstock.algebra.network import Attached, Network
 from penstock.algebra.ticks import BEGINNING
 from penstock.connectors.points.point_target import ConnectionPoint
@@ -55,8 +56,9 @@ def attached_plan(job: Job, order: Order) -> Plan:
     marks = {}
     for point in (point for name in order.at for point in points_of(network, name)):
         port = point.inputs[0]
-        rising = record.marks[port.name].rising if port.name in record.marks else {}
-        marks[point.name] = next((rising[on] for on in port.progressing if on in rising), BEGINNING)
+        known = record.marks.get(port.name, UNKNOWN)
+        # Of the attribute on which its history is read: the first that increases, or else the first that decreases.
+        marks[point.name] = next((tick for part in (known.rising, known.falling) for tick in part.values()), BEGINNING)
     return compile_network(attach(network, order, lambda output: place_of(job, output), marks), job.plan.architecture)
 
 

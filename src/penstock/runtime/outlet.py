@@ -20,7 +20,7 @@ from dataclasses import replace
 from functools import partial
 
 from penstock.algebra.box import Output
-from penstock.algebra.marks import UNKNOWN, Marks
+from penstock.algebra.marks import RISING, UNKNOWN, Marks
 from penstock.connectors.targets.kept_results import KEEP_BYTES, KeptResults, Results
 from penstock.connectors.targets.target import OutputProgress, Receipt
 from penstock.errors import WorldError
@@ -167,15 +167,15 @@ class Outlet:
         """Tuples that are kept, and the punctuation that leaves behind them, so that elements are in order."""
         for output in self._job.plan.network.outputs:
             if output.name in self._kept:
-                moved = Marks({name: to for name, (_, to) in _progress(output, before, record).moved().items()})
-                self._kept[output.name].post(record.batch, receipts.get(output.name, []), moved)
+                moved = _progress(output, before, record).moved()
+                rising = Marks({mark.attribute: to for mark, (_, to) in moved.items() if mark.part == RISING})
+                self._kept[output.name].post(record.batch, receipts.get(output.name, []), rising)
 
 
 def _progress(output: Output, before: Record, after: Record) -> OutputProgress:
     """How far a batch has brought the stream that leaves by an output."""
     port = output.inputs[0].name
-    marks = before.marks.get(port, UNKNOWN).rising, after.marks[port].rising
-    return OutputProgress(*marks, output.schema(0), after.now)
+    return OutputProgress(before.marks.get(port, UNKNOWN), after.marks[port], output.schema(0), after.now)
 
 
 def kept_bytes(job: Job, output: Output) -> int | None:

@@ -300,6 +300,10 @@ class Planner:
             splits = tuple((name, split) for split in feed.splits(at, after))
             yield Assignment(0, splits, issued, prepared=self._pieces.path(name, at, after))
 
+    def waits(self, at: Offset) -> bool:
+        """Whether something may still come to a run that has come so far, and the run waits for it."""
+        return self._pauses and not all(one.ended for one in at.inputs.values())
+
     def hurry(self) -> None:
         """From now on the run ends where there is nothing to do now: nobody waits for what is read ahead."""
         self._reader, self._pauses = None, False
@@ -317,7 +321,9 @@ class Planner:
                 folder = self._job.journal(source.name)
                 folder.make()
                 journal = FileJournal(folder.child("journal.jsonl").path, folder.lasting)
-                self._feeds[source.name] = source.connector.open(source.delivered, journal)
+                self._feeds[source.name] = source.connector.asking(self._allotment.columns[source.name]).open(
+                    source.delivered, journal
+                )
         return self._feeds
 
 

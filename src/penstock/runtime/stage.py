@@ -12,6 +12,7 @@ from dataclasses import replace
 
 from penstock.algebra.box import Box
 from penstock.algebra.marks import UNKNOWN, Marks, most
+from penstock.algebra.source import Source
 from penstock.errors import WorldError
 from penstock.progress.between_stages import heard, rolled_up
 from penstock.progress.shards import add_seen, source_marks
@@ -60,7 +61,7 @@ def run_stage(job: Job, stage: int, bucket: int, batch: int, rows: Iterable[Row]
         if anew or rolled != memo.sent:  # else it would only repeat itself
             memo = replace(memo, sent=rolled)
             yield from Note(sender, marks=rolled).rows(stage + 1, job.settings.buckets)
-    receipts = job.stage_outputs(batch, part_number(stage, bucket), superbox.leaving, memo.now)
+    receipts = job.stage_outputs(batch, part_number(stage, bucket), superbox.leaving, memo.now, superbox.leaving_marks)
     job.check_claim()
     state.memo = memo.to_json()
     state.save()
@@ -154,7 +155,9 @@ def _heard_marks(job: Job, stage: int, memo: Memo) -> dict[str, Marks]:
     """The low-water marks at the entrance of a later stage: the minimum over the buckets before it, once all spoke."""
     told, buckets = memo.heard.values(), job.settings.buckets
     return {
-        box.name: heard(box.shape(0), [said.get(box.name, UNKNOWN) for said in told], buckets)
+        box.name: heard(
+            box.shape(0), [said.get(box.name, UNKNOWN) for said in told], buckets, jointly=isinstance(box, Source)
+        )
         for box in _producers(job, before=stage)
     }
 
@@ -162,7 +165,8 @@ def _heard_marks(job: Job, stage: int, memo: Memo) -> dict[str, Marks]:
 def _rolled_marks(job: Job, stage: int, memo: Memo, marks: Mapping[str, Marks], *, anew: bool) -> dict[str, Marks]:
     """How far this stage has come, for every bucket of the next one."""
     rolled = {
-        box.name: rolled_up(marks[box.name], job.plan.steps[box.name]) for box in _producers(job, before=stage + 1)
+        box.name: rolled_up(marks[box.name], job.plan.steps[box.name], jointly=isinstance(box, Source))
+        for box in _producers(job, before=stage + 1)
     }
     if anew:
         # What a new version rolls up more coarsely must not take back what was said.

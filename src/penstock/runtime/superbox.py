@@ -24,11 +24,13 @@ from penstock.algebra.marks import Marks
 from penstock.algebra.ticks import to_ticks
 from penstock.boxes.filter.combined import CombinedFilter
 from penstock.boxes.table_join.box import TableJoin
+from penstock.boxes.table_join.known_rows import KnownRows
 from penstock.errors import InternalError, PenstockError, QueryError
 from penstock.operators.protocol import Entry, Operator, PartedOperator, Slots
 from penstock.plan.plan import Plan
 from penstock.progress.propagation import advance
 from penstock.progress.usefulness import only_useful
+from penstock.runtime.coded_columns import coded_behind
 from penstock.runtime.control import Control
 from penstock.runtime.refusals import Refusals
 from penstock.runtime.traces import Moment
@@ -45,7 +47,7 @@ class Departure:
     keys: tuple[str, ...] | None
 
 
-Tables = Callable[[TableJoin, str | None], pa.Table]
+Tables = Callable[[TableJoin, str | None], KnownRows]
 """The rows of a box's static table in the version that the offset names."""
 
 
@@ -75,6 +77,8 @@ class Superbox:
         self._bucket = bucket
         self.leaving: dict[str, list[pa.Table]] = {}
         """Tuples that have reached an output, by the output's name."""
+        self.leaving_marks: dict[str, list[pa.Table]] = {}
+        """Marks of groups that have, for targets that keep them."""
         self.work: dict[str, BoxWork] = {}
         self.behind: dict[str, str] = {}
         """Which part of the input of a box is furthest behind, in words."""
@@ -122,7 +126,7 @@ class Superbox:
         with _Doing(self, box):
             if box.name in self._entries:
                 for part, tuples in self._entries.pop(box.name).flush():
-                    worker.receive(part, self._stamped(tuples))
+                    worker.receive(part, self._stamped(box, part, tuples))
             floors = self._control.floors.get(box.name)
             purged = 0 if floors is None else worker.purge(floors)
             results = list(worker.punctuate(inputs, self._control.now))
@@ -172,12 +176,13 @@ class Superbox:
             with _Doing(self, box):
                 parts = list(worker.flush())
             yield from (
-                Departure(box, part, self._stamped(tuples), box.keys(box.slot_of(part))) for part, tuples in parts
+                Departure(box, part, self._stamped(box, part, tuples), box.keys(box.slot_of(part)))
+                for part, tuples in parts
             )
 
     def _enter(self, box: Box, slot: int, tuples: pa.Table) -> None:
         if isinstance(box, Output):
-            self.leaving.setdefault(box.name, []).append(tuples)
+            (self.leaving_marks if slot == Output.MARKS else self.leaving).setdefault(box.name, []).append(tuples)
             return
         if box.name in self._control.floors and not (tuples := self._of_use(box, slot, tuples)).num_rows:
             return
@@ -219,9 +224,9 @@ class Superbox:
         for index, departing in results:
             self.push(Port(box, index), departing)
 
-    def _stamped(self, tuples: pa.Table) -> pa.Table:
+    def _stamped(self, box: Stateful, part: str, tuples: pa.Table) -> pa.Table:
         """Tuples with their QoS timestamp: what has none yet has arrived with this batch."""
-        if ARRIVED in tuples.column_names:
+        if ARRIVED in tuples.column_names or not box.timed(part):
             return tuples
         return tuples.append_column(ARRIVED, pa.repeat(pa.scalar(self._control.now, pa.int64()), tuples.num_rows))
 
@@ -234,9 +239,13 @@ class Superbox:
 
     def _operator(self, box: Stateless) -> Operator:
         if box.name not in self._operators:
-            version = self._control.tables.get(box.name)
-            rows = self._tables(box, version) if isinstance(box, TableJoin) else None
-            self._operators[box.name] = box.operator(self._plan.columns.get(box.name, frozenset()), rows)
+            needed = self._plan.columns.get(box.name, frozenset())
+            if isinstance(box, TableJoin):
+                known = self._tables(box, self._control.tables.get(box.name))
+                operator = box.operator(needed, known, coded_behind(self._plan, Port(box)))
+            else:
+                operator = box.operator(needed)
+            self._operators[box.name] = operator
         return self._operators[box.name]
 
 

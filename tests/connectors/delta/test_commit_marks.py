@@ -13,6 +13,7 @@ import pytest
 from tests.connectors.conftest import EVERYTHING
 
 import penstock as pk
+from penstock.algebra.marks import Marks
 from penstock.algebra.ticks import BEGINNING, END
 from penstock.connectors.connector import Feed, Limit, Position
 from penstock.connectors.delta.commit_marks import KEY, CommitMarks, Standing, convert_tick
@@ -42,7 +43,7 @@ def said(place: str) -> list[dict[str, Any]]:
 
 
 def progress(before: dict[str, int], after: dict[str, int], schema: pa.Schema = SCHEMA) -> OutputProgress:
-    return OutputProgress(before, after, schema)
+    return OutputProgress(Marks(before), Marks(after), schema)
 
 
 def deliver(target: Any, scratch: Folder, batch: int, rows: list[int], moved: OutputProgress) -> None:
@@ -145,8 +146,8 @@ def test_a_run_that_dies_behind_such_a_commit_does_not_repeat_it(
 )
 def test_marks_are_in_ticks_of_the_types_that_the_table_has(kind: pa.DataType, tick: int, stored: int) -> None:
     told = CommitMarks.of(progress({}, {"ts": tick}, pa.schema([("ts", kind)])), "a")
-    assert told.marks == {"ts": stored}
-    assert CommitMarks.from_text(told.to_text(), "here") == told
+    assert told.marks == Marks({"ts": stored})
+    assert CommitMarks.from_text(told.to_text()) == told
 
 
 def test_types_that_have_nothing_in_common_have_no_mark() -> None:
@@ -168,12 +169,12 @@ def write(place: str, text: Any, *rows: int) -> None:
 
 
 def marks(writer: str, ended: bool = False, **ticks: int) -> str:
-    return CommitMarks(writer, ticks, ended).to_text()
+    return CommitMarks(writer, Marks(ticks), ended).to_text()
 
 
 def stated(feed: Feed, start: Position, end: Position) -> dict[str, int]:
     found = [split for split in feed.splits(start, end) if isinstance(split, DeltaSplit) and split.path is None]
-    return {name: tick for split in found for name, tick in split.stated}
+    return {name: tick for split in found for name, tick in split.stated.rising.items()}
 
 
 def test_the_marks_of_a_version_come_behind_its_rows(place: str) -> None:
@@ -271,6 +272,9 @@ def test_one_who_starts_in_the_middle_hears_what_was_said_just_before(place: str
         '{"format": 1, "writer": "a", "marks": [9], "ended": false}',
         '{"format": 1, "writer": "a", "marks": {"ts": 9}, "ended": "no"}',
         '{"format": 1, "writer": "a", "ended": false}',
+        '{"format": 1, "writer": "a", "marks": {}, "falling": {"ts": "9"}, "ended": false}',
+        '{"format": 1, "writer": "a", "marks": {}, "joint": [{"ts": 9}], "ended": false}',
+        '{"format": 1, "writer": "a", "marks": {}, "joint": [{"ts": 9}, 7], "ended": false}',
         "[" * 100_000,
     ],
 )
@@ -285,8 +289,43 @@ def test_what_nobody_here_could_have_written_is_left_alone(
     assert pk.delta(place).states == ()
 
 
+def test_marks_that_fall_and_joint_ones_are_heard(place: str) -> None:
+    joint = ({"ts": 4}, {"n": 6})
+    rows = pa.table({"ts": [1], "n": [7], "left": [50]})
+    for left, sides in ((-40, joint), (-30, ({"ts": 4}, {"n": 9}))):
+        text = CommitMarks("a", Marks({"ts": 1}, {"left": left}, sides)).to_text()
+        assert CommitMarks.from_text(text).marks.joint == sides
+        said = deltalake.CommitProperties(custom_metadata={KEY: text})
+        deltalake.write_deltalake(place, rows, mode="append", commit_properties=said)
+    table = pk.delta(place)
+    assert (table.states, table.falling, table.pairs) == (("ts", "left"), ("left",), (("ts",), ("n",)))
+    feed = table.open(rows.schema, MemoryJournal())
+    at = feed.advance(feed.start(), Limit(1)).position
+    end = feed.advance(at, EVERYTHING).position
+    (chunk,) = table.read(feed.splits(feed.start(), at)[-1], rows.schema, ["ts"])
+    assert (chunk.stated, chunk.joint) == ({"ts": [1], "left": [40]}, joint)
+    (chunk,) = table.read(feed.splits(at, end)[-1], rows.schema, ["ts"])
+    assert (chunk.stated, chunk.joint) == ({"left": [30]}, ({"ts": 4}, {"n": 9}))
+
+
+def test_of_several_writers_no_pair_is_heard(place: str) -> None:
+    """The pairs of two writers need not follow upon each other."""
+    joint = ({"ts": 4}, {"k": 6})
+    both = Standing().heard(CommitMarks("a", Marks(joint=joint)))
+    assert both.marks().joint == joint
+    for later in (CommitMarks("b", Marks(joint=joint)), CommitMarks("a", Marks(joint=joint), ended=True)):
+        both = both.heard(later)
+        assert not any(both.marks().joint)
+
+
 def test_a_standing_survives_its_document() -> None:
-    for standing in (Standing(), Standing({"a": {"ts": 3}}), Standing({}, ("ts",))):
+    for standing in (
+        Standing(),
+        Standing({"a": Marks({"ts": 3})}),
+        Standing({}, Marks({"ts": BEGINNING})),
+        Standing({"a": Marks({"ts": 3}, {"left": -5}, ({"l": 1}, {"r": 2}))}),
+        Standing({}, Marks({}, {"left": BEGINNING}), several=True),
+    ):
         assert Standing.from_json(json.loads(json.dumps(standing.to_json()))) == standing
 
 

@@ -10,10 +10,11 @@ import pyarrow.parquet as pq
 import pytest
 
 import penstock as pk
-from penstock.connectors.points import arrival_layout, clustering, point_input, point_target
+from penstock.connectors.points import arrival_layout, clustering, point_feed, point_target
 from penstock.connectors.points.arrival_layout import Groups, Stretch, stretches
-from penstock.connectors.points.point_input import PointInput, PointSplit
+from penstock.connectors.points.point_input import PointInput
 from penstock.connectors.points.retention import Horizon
+from penstock.connectors.points.units import PointSplit
 from penstock.storage.folder import Folder
 
 SCHEMA = {"ts": "int64", "k": "string"}
@@ -31,7 +32,8 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(arrival_layout, "STRETCH_ROWS", 1)
     monkeypatch.setattr(clustering, "PIECE_ROWS", 12)
     monkeypatch.setattr(point_target, "GROUP_ROWS", 3)
-    monkeypatch.setattr(point_input, "_CUT_ROWS", 8)
+    monkeypatch.setattr(point_target, "GROUP_ROWS_BY_TIME", 3)
+    monkeypatch.setattr(point_feed, "_CUT_ROWS", 8)
 
 
 def test_row_groups_that_arrived_one_after_the_other_are_stretches(tmp_path: Path) -> None:

@@ -30,6 +30,7 @@ ROWS = 1_000
 @pytest.fixture(autouse=True)
 def _small_groups(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(point_target, "GROUP_ROWS", 10)
+    monkeypatch.setattr(point_target, "GROUP_ROWS_BY_TIME", 10)
 
 
 @pytest.fixture(params=[False, True], ids=["as written", "merged"])

@@ -6,6 +6,7 @@ import pyarrow as pa
 import pytest
 
 import penstock as pk
+from penstock.algebra.marks import UNKNOWN, Marks
 from penstock.algebra.ticks import BEGINNING, END
 from penstock.connectors.points.keeping import EVERYTHING, Keep, keep_of
 from penstock.connectors.points.point_target import ConnectionPoint
@@ -75,7 +76,7 @@ def point(keep: Keep) -> ConnectionPoint:
 
 
 def progress(mark: int, now: int = 0) -> OutputProgress:
-    return OutputProgress({}, {"ts": mark}, pa.schema([("ts", pa.timestamp("s"))]), now)
+    return OutputProgress(UNKNOWN, Marks({"ts": mark}), pa.schema([("ts", pa.timestamp("s"))]), now)
 
 
 def test_time_is_counted_back_from_the_low_water_mark_in_the_type_of_the_table() -> None:

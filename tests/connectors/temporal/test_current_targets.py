@@ -14,6 +14,7 @@ from tests.properties.events import Database, Script, database, scripts
 from tests.thoroughness import tries
 
 import penstock as pk
+from penstock.algebra.marks import UNKNOWN, Marks
 from penstock.algebra.temporal.elements import element_schema
 from penstock.connectors.targets.target import OutputProgress, Receipt, Target
 from penstock.connectors.temporal import current_table
@@ -46,7 +47,7 @@ def staged(target: Target, batch: int, rows: list[dict[str, Any]], scratch: Fold
 
 
 def marks(stable: int) -> OutputProgress:
-    return OutputProgress({}, {"sync": stable}, ELEMENTS)
+    return OutputProgress(UNKNOWN, Marks({"sync": stable}), ELEMENTS)
 
 
 @settings(max_examples=tries(15), deadline=None)

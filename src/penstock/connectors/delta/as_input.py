@@ -22,11 +22,14 @@ import pyarrow.parquet as pq
 
 from penstock.algebra.expressions.bounds import columns_in, rows_within
 from penstock.algebra.floors import Floors
+from penstock.algebra.marks import UNKNOWN, Marks
 from penstock.algebra.schema import parse_schema, plain_schema
-from penstock.algebra.ticks import Duration, can_progress
+from penstock.algebra.source import NO_SIDES, Pairs
+from penstock.algebra.ticks import BEGINNING, Duration, can_progress
 from penstock.connectors.connector import Chunk, Connector, Journal, NeededRows, Split
+from penstock.connectors.delta.commit_marks import converted
 from penstock.connectors.delta.input_feed import DeltaFeed
-from penstock.connectors.delta.input_position import DeltaSplit, Issued
+from penstock.connectors.delta.input_position import DeltaSplit
 from penstock.connectors.delta.needed_groups import NeededGroups, needed_groups
 from penstock.connectors.delta.reader_needs import tell
 from penstock.connectors.delta.table_log import AddedFile, TableLog, no_table
@@ -67,14 +70,34 @@ class DeltaInput(Connector):
     @property
     def states(self) -> Sequence[str]:
         """The attributes of which the newest commits speak."""
-        log = TableLog(self.folder)
+        return (*self._spoken().rising, *self.falling)
+
+    @property
+    def falling(self) -> Sequence[str]:
+        spoken = self._spoken()
+        return tuple(name for name in spoken.falling if name not in spoken.rising)
+
+    @property
+    def pairs(self) -> Pairs:
+        left, right = self._spoken().joint
+        return (tuple(left), tuple(right)) if left and right else NO_SIDES
+
+    def _spoken(self) -> Marks:
+        """The marks of which the newest commits speak."""
+        log = self.log()
         versions = log.versions() if self.punctuation is not False else []
         if not versions:
-            return ()
-        said = standing_before(log, versions[-1] + 1)
-        names = dict.fromkeys([*(name for marks in said.writers.values() for name in marks), *said.ended])
+            return UNKNOWN
         columns = log.shape()[1].schema
-        return tuple(name for name in names if name in columns.names and can_progress(columns.field(name).type))
+        kinds = {field.name: (field.type, field.type) for field in columns if can_progress(field.type)}
+        spoken = converted(standing_before(log, versions[-1] + 1).spoken(), kinds)
+        # Those that decrease are whole numbers: of others nobody can be told.
+        down = {name: tick for name, tick in spoken.falling.items() if pa.types.is_signed_integer(kinds[name][0])}
+        return Marks(spoken.rising, down, spoken.joint)
+
+    def log(self) -> TableLog:
+        """The log of the table."""
+        return TableLog(self.folder)
 
     @property
     def tells(self) -> bool:
@@ -89,7 +112,7 @@ class DeltaInput(Connector):
 
     def schema(self) -> pa.Schema | None:
         """The schema of the newest version; None for a table that is waited for."""
-        log = TableLog(self.folder)
+        log = self.log()
         if log.versions():
             return parse_schema(plain_schema(log.shape()[1].schema))
         if self.follow:
@@ -110,12 +133,12 @@ class DeltaInput(Connector):
 
     def _share(self) -> str:
         """How much of what the table holds now is read, by what its files say."""
-        log, schema = TableLog(self.folder), self.schema()
+        log, schema = self.log(), self.schema()
         versions = log.versions()
         if not versions or schema is None:
             return "there is no table yet"
         files = self._files_now(log, versions[-1])
-        found = [self.groups_of(file, versions[-1], (), schema) for file in files]
+        found = [self.groups_of(file, versions[-1], UNKNOWN, schema) for file in files]
         sizes = sum(groups.bytes for groups in found), sum(file.size for file in files)
         unit, scale = ("MB", 1e6) if sizes[1] >= 1e6 else ("kB", 1e3)
         size = " of ".join(f"{size / scale:,.1f}" for size in sizes)
@@ -124,14 +147,14 @@ class DeltaInput(Connector):
     def _files_now(self, log: TableLog, version: int) -> Sequence[AddedFile]:
         return log.files_at(version)
 
-    def groups_of(self, file: AddedFile, version: int, issued: Issued, schema: pa.Schema) -> NeededGroups:
+    def groups_of(self, file: AddedFile, version: int, issued: Marks, schema: pa.Schema) -> NeededGroups:
         """What is needed of a file."""
         assert self.needed is not None
         split = DeltaSplit(SHARD, 0, 0, version, file.path, file.size, partition=file.partition)
         try:
             with self.explained(version, file.path):
                 given = {name: value.as_py() for name, value in _given(split, schema).items()}
-                return needed_groups(Parquet().footer(self.part(split)), schema, self.needed, dict(issued), given)
+                return needed_groups(Parquet().footer(self.part(split)), schema, self.needed, issued, given)
         except BrokenFileError:
             return NeededGroups(frozenset(), file.rows or 1, file.size, clean=False)  # whoever reads it tells
 
@@ -149,7 +172,12 @@ class DeltaInput(Connector):
         if not isinstance(split, DeltaSplit):
             raise InternalError("a split of another connector was given to a Delta table", found=repr(split))
         if split.path is None:
-            yield Chunk(empty(schema, columns), stated={name: [tick] for name, tick in split.stated})
+            said = split.stated
+            # Of an attribute that decreases data says its values, and marks are of their negatives.
+            down = {name: [-tick] for name, tick in said.falling.items() if tick != BEGINNING}
+            rising = {name: [tick] for name, tick in said.rising.items()}
+            groups = self._groups_in(split)
+            yield Chunk(empty(schema, columns), stated={**down, **rising}, joint=said.joint, groups=groups)
             return
         try:
             with self.explained(split.version, split.path):
@@ -168,7 +196,7 @@ class DeltaInput(Connector):
         needed, only, bounds = None if part.sliced else self.needed, None, None
         if needed is not None:
             values = {name: value.as_py() for name, value in given.items()}
-            chosen = needed_groups(footer, schema, needed, dict(split.issued), values)
+            chosen = needed_groups(footer, schema, needed, split.issued, values)
             only, bounds = chosen.groups, needed.bounds if chosen.clean else None
         compared = frozenset[str]() if bounds is None else columns_in(bounds)
         asked = [*columns, *sorted(compared - {*columns})]
@@ -178,6 +206,10 @@ class DeltaInput(Connector):
             if bounds is not None:
                 rows = rows.filter(rows_within(bounds, rows)).select(list(columns))
             yield Chunk(rows, chunk.rejects)
+
+    def _groups_in(self, split: DeltaSplit) -> pa.RecordBatch | None:
+        """Marks of groups that a split states."""
+        return None
 
     def _footer(self, part: Part) -> pq.FileMetaData:
         return Parquet().footer(part)

@@ -23,9 +23,10 @@ from deltalake.transaction import AddAction
 
 from penstock.algebra.floors import Floors
 from penstock.algebra.ticks import Duration
-from penstock.connectors.delta.commit_marks import KEY, CommitMarks, passes
+from penstock.connectors.delta.commit_marks import KEY, CommitMarks, is_group_file, passes
 from penstock.connectors.delta.data_files import write_data_file
 from penstock.connectors.delta.reader_needs import heard
+from penstock.connectors.delta.table_log import APPLICATION
 from penstock.connectors.delta.types import as_stored, delta_schema
 from penstock.connectors.delta.upkeep import COMPACT_EVERY, merge_small_files, partition_text, sync_log
 from penstock.connectors.targets.target import (
@@ -79,6 +80,10 @@ class DeltaTarget(Target):
     def heeds(self) -> bool:
         return self.feedback
 
+    @property
+    def states_pairs(self) -> bool:
+        return self.punctuation is not False
+
     def heard(self, schema: pa.Schema) -> Floors:
         return heard(self.folder, schema)
 
@@ -118,9 +123,9 @@ class DeltaTarget(Target):
         if not self.shows(receipts, progress):
             return
         known, app = writer(scratch), _application(scratch)
-        speaks = self.punctuation is not False and bool(progress.after)
+        speaks = self.punctuation is not False and bool(progress.after.ticks())
         transaction = deltalake.CommitProperties(
-            custom_metadata={KEY: CommitMarks.of(progress, known.token).to_text()} if speaks else None,
+            custom_metadata={KEY: self._said(progress, known.token, receipts).to_text()} if speaks else None,
             app_transactions=[deltalake.Transaction(app, batch)],
             max_commit_retries=self._retries,
         )
@@ -150,6 +155,10 @@ class DeltaTarget(Target):
                 _open.cache_clear()
                 raise self._failed(batch, known.output, failure) from failure
 
+    def _said(self, progress: OutputProgress, token: str, receipts: Sequence[Receipt]) -> CommitMarks:
+        """What the commit of a batch says of its progress."""
+        return CommitMarks.of(progress, token)
+
     def _actions(
         self, table: deltalake.DeltaTable, batch: int, receipts: Sequence[Receipt], scratch: Folder
     ) -> list[AddAction | RemoveAction]:
@@ -160,6 +169,7 @@ class DeltaTarget(Target):
             AddAction(file.name, file.bytes, dict(file.partition), now, True, file.stats)
             for receipt in receipts
             for file in receipt.files
+            if not is_group_file(file.name)
         ]
 
     @property
@@ -308,4 +318,4 @@ def _current(path: str) -> deltalake.DeltaTable:
 
 def _application(scratch: Folder) -> str:
     """The name under which the table's log knows this output of this run."""
-    return f"penstock-{writer(scratch).token}"
+    return f"{APPLICATION}{writer(scratch).token}"

@@ -11,6 +11,7 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from penstock.connectors.parquet_encodings import encodings
 from penstock.storage.folder import Folder
 
 _INDEXED: Final = 32
@@ -36,7 +37,7 @@ def write_data_file(
 def _encode(table: pa.Table, told: Sequence[str], group_rows: int | None) -> tuple[pa.Buffer, str]:
     """A Parquet file, and what the log says about it."""
     sink = pa.BufferOutputStream()
-    with pq.ParquetWriter(sink, table.schema, compression="zstd", store_schema=False) as file:
+    with pq.ParquetWriter(sink, table.schema, compression="zstd", store_schema=False, **encodings(table)) as file:
         file.write_table(table, group_rows)
     content = sink.getvalue()
     metadata = pq.read_metadata(pa.BufferReader(content))

@@ -13,13 +13,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
+from penstock.algebra.marks import NO_PAIRS, Marks
 from penstock.algebra.ticks import BEGINNING
 from penstock.connectors.connector import Advance, Feed, Journal, Limit, Position, Split, fixed_width, row_bytes
-from penstock.connectors.delta.commit_marks import NOTHING_SAID, convert_tick
-from penstock.connectors.delta.input_position import ALL_GROUPS, ERROR, DeltaSplit, Issued, TablePlace
+from penstock.connectors.delta.commit_marks import NOTHING_SAID, NamedFile, converted
+from penstock.connectors.delta.input_position import ALL_GROUPS, ERROR, DeltaSplit, TablePlace
 from penstock.connectors.delta.needed_groups import NeededGroups
 from penstock.connectors.delta.readable import check_columns, check_features, check_same_table, check_shape
-from penstock.connectors.delta.table_log import AddedFile, Commit, TableLog, TableShape, no_table
+from penstock.connectors.delta.table_log import AddedFile, Commit, TableShape, no_table
 from penstock.connectors.delta.where_to_start import BEGINNING_WORD, Start, find_start
 from penstock.connectors.files.formats.format import BrokenFileError, Cut, Tuning
 from penstock.connectors.files.formats.parquet import Parquet
@@ -47,12 +48,12 @@ class DeltaFeed(Feed):
         self._listens = connector.punctuation is not False
         self._schema = schema
         self._journal = journal
-        self._log = TableLog(connector.folder)
+        self._log = connector.log()
         self._shape: TableShape | None = None
         self._loaded = -1
         self._looked = 0.0
         self._cuts: dict[str, Sequence[Cut]] = {}
-        self._needed: dict[tuple[str, Issued], NeededGroups] = {}
+        self._needed: dict[tuple[str, Marks], NeededGroups] = {}
         self._texts: Mapping[str, float] | None = None
         self._start, self._until, self._table = self._recall()
         if not self._is_there() and not connector.follow:
@@ -144,12 +145,13 @@ class DeltaFeed(Feed):
             stop = last if version == last.version else TablePlace(version, len(commit.added))
             for at in range(begin.file, stop.file + (stop.row > 0)):
                 found += self._of(commit, at, begin, stop, issued)
-        stated = self._stronger(first, last)
-        if stated:
-            found.append(DeltaSplit(self._connector.shards()[0], last.number - 1, 0, last.version - 1, stated=stated))
+        stated, marked = self._stronger(first, last), self._marked(first, last)
+        if stated.ticks() or marked:
+            shard, number = self._connector.shards()[0], last.number - 1
+            found.append(DeltaSplit(shard, number, 0, last.version - 1, stated=stated, marked=marked))
         return found
 
-    def _of(self, commit: Commit, at: int, begin: TablePlace, stop: TablePlace, issued: Issued) -> list[Split]:
+    def _of(self, commit: Commit, at: int, begin: TablePlace, stop: TablePlace, issued: Marks) -> list[Split]:
         """The parts of one file that lie between two places, and of which something is needed."""
         file = commit.added[at]
         low = begin.row if at == begin.file else 0
@@ -175,7 +177,7 @@ class DeltaFeed(Feed):
             return part  # nobody knows what is in the file
         return part if any(part.at <= group < part.end for group in needed.groups) else None
 
-    def _needed_of(self, version: int, file: AddedFile, issued: Issued) -> NeededGroups:
+    def _needed_of(self, version: int, file: AddedFile, issued: Marks) -> NeededGroups:
         """What is needed of a file."""
         if (file.path, issued) not in self._needed:
             if len(self._needed) >= _KNOWN_FILES:
@@ -189,7 +191,7 @@ class DeltaFeed(Feed):
             self._connector.shards()[0], number, rows, version, file.path, file.size, partition=file.partition
         )
 
-    def _take(self, commit: Commit, place: TablePlace, room: TrainRoom, issued: Issued) -> TablePlace | None:
+    def _take(self, commit: Commit, place: TablePlace, room: TrainRoom, issued: Marks) -> TablePlace | None:
         """Take what there is room for; where the train ends in this version, None if it takes all of it.
 
         Of a file that is taken whole only what is needed counts. A place inside a file counts all rows before it, so
@@ -295,21 +297,26 @@ class DeltaFeed(Feed):
             "since='beginning' reads all that the table holds",
         )
 
-    def _marks_at(self, place: TablePlace) -> Mapping[str, int]:
+    def _marks_at(self, place: TablePlace) -> Marks:
         """The low-water marks of the table at a place."""
         return place.marks()
 
-    def _stronger(self, first: TablePlace, last: TablePlace) -> Issued:
+    def _marked(self, first: TablePlace, last: TablePlace) -> tuple[NamedFile, ...]:
+        """Files with marks of groups that were stated between two places."""
+        return ()
+
+    def _stronger(self, first: TablePlace, last: TablePlace) -> Marks:
         """What the writers have said between two places, in ticks of the input's types."""
         before, after = self._marks_at(first), self._marks_at(last)
-        return self._in_types({name: tick for name, tick in after.items() if tick > before.get(name, BEGINNING)})
+        rising, falling = (
+            {name: tick for name, tick in said.items() if tick > known.get(name, BEGINNING)}
+            for said, known in ((after.rising, before.rising), (after.falling, before.falling))
+        )
+        # A pair is said whole: of both sides together, whichever of them has moved.
+        return self._in_types(Marks(rising, falling, NO_PAIRS if after.joint == before.joint else after.joint))
 
-    def _in_types(self, marks: Mapping[str, int]) -> Issued:
+    def _in_types(self, marks: Marks) -> Marks:
         """Marks of the table in ticks of the input's types, as far as the input has the attributes."""
         kinds = self._shape.schema if self._shape is not None else self._schema
-        found = []
-        for name, tick in marks.items():
-            if name in self._schema.names and name in kinds.names:
-                said = convert_tick(tick, kinds.field(name).type, self._schema.field(name).type)
-                found += [(name, said)] if said is not None else []
-        return tuple(found)
+        shared = [name for name in self._schema.names if name in kinds.names]
+        return converted(marks, {name: (kinds.field(name).type, self._schema.field(name).type) for name in shared})

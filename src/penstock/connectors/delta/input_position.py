@@ -11,8 +11,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from penstock.algebra.marks import UNKNOWN, Marks
 from penstock.connectors.connector import Position, Split
-from penstock.connectors.delta.commit_marks import NOTHING_SAID, Standing
+from penstock.connectors.delta.commit_marks import NOTHING_SAID, NamedFile, Standing
 from penstock.connectors.delta.table_log import Commit
 
 ERROR: Final = "error"
@@ -23,10 +24,6 @@ ALL_GROUPS: Final = 1 << 31
 _FILES: Final = 1 << 32
 _ROWS: Final = 1 << 48
 """More than a commit has files, and a file rows: numbers of splits grow with (version, file, row)."""
-
-
-Issued = tuple[tuple[str, int], ...]
-"""What a table has stated, by attribute, in ticks of the input's types."""
 
 
 @dataclass(frozen=True)
@@ -41,9 +38,12 @@ class DeltaSplit(Split):
     first: int = 0
     last: int | None = None
     partition: tuple[tuple[str, str | None], ...] = ()
-    stated: Issued = ()
-    issued: Issued = ()
+    stated: Marks = UNKNOWN
+    """In ticks of the input's types."""
+    issued: Marks = UNKNOWN
     """What had been stated before the train: rows below it are late."""
+    marked: tuple[NamedFile, ...] = ()
+    """Files with marks of groups that are stated."""
 
     @property
     def found_in(self) -> str | None:
@@ -79,9 +79,9 @@ class TablePlace:
         """Whether nothing lies between two places."""
         return (self.version, self.file, self.row) == (other.version, other.file, other.row)
 
-    def marks(self) -> Mapping[str, int]:
+    def marks(self) -> Marks:
         """The low-water marks of the table at this place."""
-        return self.said.marks() if self.said.writers or self.closed else {}
+        return self.said.marks() if self.said.writers or self.closed else UNKNOWN
 
     @property
     def number(self) -> int:

@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from penstock.algebra.expressions.bounds import Extent, columns_in, may_hold
+from penstock.algebra.marks import FALLING, Mark, Marks
 from penstock.algebra.ticks import BEGINNING, out_of_range, to_ticks
 from penstock.connectors.connector import NeededRows
 from penstock.connectors.fitting import lossless
@@ -39,7 +40,7 @@ def needed_groups(
     footer: pq.FileMetaData,
     schema: pa.Schema,
     needed: NeededRows,
-    issued: Mapping[str, int],
+    issued: Marks,
     given: Mapping[str, Any] | None = None,
 ) -> NeededGroups:
     """The row groups of a file to be read; `given` are values of columns that are in the log and not in the file."""
@@ -55,7 +56,7 @@ def needed_groups(
     spotless = np.full(len(groups), fits and all(name in alike for name in needed.progressing))
     for name in needed.progressing if spotless.any() else ():
         facts = [group.column(places[name]).statistics for group in groups]
-        spotless &= _clean(facts, schema.field(name).type, issued.get(name, BEGINNING))
+        spotless &= _clean(facts, schema.field(name).type, issued.of(name), issued.of(Mark(name, FALLING)))
     chosen = [
         at
         for at, group in enumerate(groups)
@@ -83,8 +84,9 @@ def _extents(group: Any, places: Mapping[str, int], columns: list[str]) -> dict[
     return found
 
 
-def _clean(facts: Sequence[Any], kind: pa.DataType, issued: int) -> np.ndarray:
-    """Of which row groups no value of a progressing attribute is NULL, out of range, or below what was stated."""
+def _clean(facts: Sequence[Any], kind: pa.DataType, issued: int, downwards: int) -> np.ndarray:
+    """Of which row groups no value of a progressing attribute is NULL, out of range, or below what was stated: above
+    it, if it decreases."""
     told = [one is not None and one.has_min_max and one.has_null_count and not one.null_count for one in facts]
     ends = [(one.min, one.max) if known else (None, None) for one, known in zip(facts, told, strict=True)]
     try:
@@ -92,4 +94,6 @@ def _clean(facts: Sequence[Any], kind: pa.DataType, issued: int) -> np.ndarray:
     except (pa.ArrowException, TypeError, ValueError, OverflowError):
         return np.zeros(len(facts), bool)
     odd = pc.or_(pc.or_(out_of_range(low, kind), out_of_range(high, kind)), pc.less(low, issued))
+    if downwards != BEGINNING:
+        odd = pc.or_(odd, pc.less(pc.negate(high), downwards))
     return np.asarray(pc.invert(pc.fill_null(odd, True)))

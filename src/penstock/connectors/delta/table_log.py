@@ -7,6 +7,7 @@ cut short; the state that they had led to stays in a checkpoint of the log.
 from __future__ import annotations
 
 import json
+import logging
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -18,15 +19,19 @@ import deltalake
 import pyarrow as pa
 from deltalake.exceptions import DeltaError, TableNotFoundError
 
+from penstock.algebra.marks import UNKNOWN, Marks
 from penstock.connectors.delta.commit_marks import KEY, CommitMarks, Standing
 from penstock.connectors.delta.upkeep import partition_text
 from penstock.errors import WorldError
 from penstock.storage.folder import Folder
 
+LOG = logging.getLogger("penstock.delta")
 _COMMIT: Final = re.compile(r"(\d{20})\.json")
 _CHECKPOINT: Final = re.compile(r"(\d{20})\.checkpoint\.(.+\.)?(parquet|json)")
 RETENTION: Final = "penstock.retention"
 """In the metadata of a commit: it only lets old rows go, which takes nothing from who has read them."""
+APPLICATION: Final = "penstock-"
+"""How the name of a writer begins in the transactions of a log."""
 _KEPT: Final = 256
 """Commits that are kept in memory: a train is planned and cut from the same ones."""
 
@@ -46,12 +51,16 @@ class AddedFile:
     """Whether a deletion vector takes rows of it away."""
     batches: tuple[int, int] | None = None
     """The first and the last batch that its rows are of, if it is of a connection point."""
-    least: tuple[tuple[str, int], ...] = ()
-    """The smallest ticks of progressing attributes, where they are known."""
+    least: Marks = UNKNOWN
+    """The smallest ticks of attributes that increase, and the smallest negative ones of those that decrease, where
+    they are known: marks that all of its rows keep."""
 
     def to_json(self) -> list[Any]:
         found = [self.path, self.size, self.rows, [list(pair) for pair in self.partition], self.pruned]
-        return found if self.batches is None else [*found, list(self.batches), [list(pair) for pair in self.least]]
+        if self.batches is None:
+            return found
+        parts = [[list(pair) for pair in part.items()] for part in (self.least.rising, self.least.falling)]
+        return [*found, list(self.batches), *(parts if self.least.falling else parts[:1])]
 
     @staticmethod
     def from_json(document: list[Any]) -> AddedFile:
@@ -59,8 +68,9 @@ class AddedFile:
         values = tuple((name, value) for name, value in partition)
         if not point:
             return AddedFile(path, size, rows, values, pruned)
-        (first, last), least = point
-        return AddedFile(path, size, rows, values, pruned, (first, last), tuple((name, tick) for name, tick in least))
+        (first, last), rising, *falling = point
+        least = Marks(dict(rising), dict(falling[0]) if falling else {})
+        return AddedFile(path, size, rows, values, pruned, (first, last), least)
 
 
 @dataclass(frozen=True)
@@ -87,8 +97,12 @@ class Commit:
     shape: TableShape | None = None
     """Where the commit says what the table looks like from now on."""
     said: CommitMarks | None = None
+    unheard: str = ""
+    """Why what it says cannot be read."""
     standing: Standing | None = None
     """Where it stands for all commits up to it: what all writers had said."""
+    batch: int | None = None
+    """The batch of the network that wrote it, if one did."""
     time: int = 0
     """When it was made, in microseconds since the epoch."""
 
@@ -98,6 +112,8 @@ class TableLog:
     """The log of the table in a folder."""
 
     folder: Folder
+    own: bool = False
+    """Whether only networks write to the table: then punctuation that cannot be read is damage."""
     _commits: dict[int, Commit] = field(default_factory=dict)
 
     def commit(self, version: int) -> Commit | None:
@@ -166,13 +182,23 @@ class TableLog:
         place = f"version {version} of the Delta table {self.folder.path}"
         try:
             actions = [json.loads(line) for line in self._log.read(name).to_pybytes().splitlines() if line.strip()]
-            return _commit(version, actions, place, self._log.changed(name))
+            found = _commit(version, actions, self._log.changed(name))
         except (ValueError, KeyError, TypeError, AttributeError, DeltaError) as error:
             raise WorldError(
                 f"the log of {place} cannot be read",
                 found=f"{type(error).__name__}: {error}",
                 hint=f"look at {self._log.path}/{name}, or restore it from a copy",
             ) from error
+        if found.unheard and self.own:
+            raise WorldError(
+                f"the punctuation in {place} is damaged",
+                expected=f"low-water marks as Penstock writes them, under {KEY!r}",
+                found=found.unheard,
+                hint=f"look at {self._log.path}/{name}, or restore it from a copy",
+            )
+        if found.unheard:
+            LOG.warning("the punctuation in %s is left alone: %s", place, found.unheard)
+        return found
 
     @property
     def _log(self) -> Folder:
@@ -206,10 +232,11 @@ def _numbers(pattern: re.Pattern[str], names: list[str]) -> list[int]:
     return sorted({int(found.group(1)) for name in names if (found := pattern.fullmatch(name))})
 
 
-def _commit(version: int, actions: list[dict[str, Any]], place: str, written: int) -> Commit:
+def _commit(version: int, actions: list[dict[str, Any]], written: int) -> Commit:
     info: dict[str, Any] = next((one["commitInfo"] for one in actions if "commitInfo" in one), {})
     changing = [one["remove"] for one in actions if "remove" in one]
     added = [one["add"] for one in actions if "add" in one]
+    said, unheard = _said(info)
     stamp = info.get("inCommitTimestamp", info.get("timestamp"))
     return Commit(
         version,
@@ -218,9 +245,25 @@ def _commit(version: int, actions: list[dict[str, Any]], place: str, written: in
         0 if RETENTION in info else sum(bool(one.get("dataChange", True)) for one in changing),
         str(info.get("operation", "")),
         _shape(actions),
-        CommitMarks.from_text(info[KEY], place) if KEY in info else None,
+        said,
+        unheard=unheard,
+        batch=_batch(actions),
         time=stamp * 1000 if isinstance(stamp, int) else written,
     )
+
+
+def _said(info: Mapping[str, Any]) -> tuple[CommitMarks | None, str]:
+    """What a commit says, or why that cannot be read."""
+    try:
+        return (CommitMarks.from_text(info[KEY]) if KEY in info else None), ""
+    except ValueError as error:
+        return None, str(error)
+
+
+def _batch(actions: list[dict[str, Any]]) -> int | None:
+    """The batch that a commit of ours is."""
+    told = [one["txn"] for one in actions if "txn" in one]
+    return next((int(one["version"]) for one in told if str(one.get("appId", "")).startswith(APPLICATION)), None)
 
 
 def _added(action: Mapping[str, Any]) -> AddedFile:

@@ -9,7 +9,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from penstock.algebra.ticks import tick_of
-from penstock.connectors.delta.commit_marks import NOTHING_SAID, Standing
+from penstock.connectors.delta.commit_marks import NOTHING_SAID, CommitMarks, KeptMarks, Standing
 from penstock.connectors.delta.table_log import AddedFile, Commit, TableLog
 from penstock.errors import QueryError, WorldError
 
@@ -32,10 +32,13 @@ class Start:
     """All files of the table at that version, where the commits that had led to it are gone."""
     said: Standing = NOTHING_SAID
     """What writers had said before."""
+    marks: tuple[KeptMarks, ...] = ()
+    """Joint marks of the past, of a connection point that has any."""
 
     def to_json(self) -> dict[str, Any]:
         files = None if self.files is None else [file.to_json() for file in self.files]
-        return {"version": self.version, "files": files, "said": self.said.to_json()}
+        marks = {"marks": [kept.to_json() for kept in self.marks]} if self.marks else {}
+        return {"version": self.version, "files": files, "said": self.said.to_json(), **marks}
 
     @staticmethod
     def from_json(document: dict[str, Any]) -> Start:
@@ -44,6 +47,7 @@ class Start:
             document["version"],
             None if files is None else tuple(AddedFile.from_json(file) for file in files),
             Standing.from_json(document["said"]),
+            tuple(KeptMarks.from_json(kept) for kept in document.get("marks", ())),
         )
 
 
@@ -74,6 +78,15 @@ def standing_before(log: TableLog, version: int) -> Standing:
         if commit.said is not None:
             said = said.heard(commit.said)
     return said
+
+
+def newest_said(log: TableLog) -> CommitMarks | None:
+    """What the newest commit that speaks says; None if there is none not long ago."""
+    versions = log.versions()
+    for version in reversed(versions[-_MOST_BACK:]):
+        if (commit := log.commit(version)) is not None and commit.said is not None:
+            return commit.said
+    return None
 
 
 def check_since(since: Since) -> None:

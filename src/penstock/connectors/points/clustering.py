@@ -21,6 +21,8 @@ MERGED_BYTES: Final = 32 << 20
 """Files of this size stay as they are, and are as large as merged ones get, about: they are merged in memory."""
 GROUP_ROWS: Final = 1 << 14
 """Rows of a row group: what a reader that looks for one key reads at least."""
+GROUP_ROWS_BY_TIME: Final = 1 << 17
+"""Rows of a row group where there is no key to look for: most readers read all, or all since some time."""
 PIECE_ROWS: Final = 64 * GROUP_ROWS
 """Rows of a piece: who looks for one key reads a row group of each, and who reads all sorts so many at once."""
 _SMALLEST: Final = 64 << 10

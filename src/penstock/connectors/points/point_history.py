@@ -14,7 +14,8 @@ import pyarrow as pa
 
 from penstock.connectors.connector import Advance, Journal, Limit, Position
 from penstock.connectors.delta.input_position import TablePlace
-from penstock.connectors.points.point_input import PointFeed, PointInput
+from penstock.connectors.points.point_feed import PointFeed
+from penstock.connectors.points.point_input import PointInput
 
 SHARE: Final = 0.5
 """How much of the time batches of a history may take, if nobody says otherwise."""
@@ -38,6 +39,10 @@ class PointHistory(PointInput):
     @property
     def catches_up(self) -> bool:
         return True
+
+    @property
+    def past_of(self) -> str:
+        return self.point
 
     def describe(self) -> str:
         # The folder is that of the checkpoint, which may be moved; the point is the same.

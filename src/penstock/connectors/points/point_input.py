@@ -13,80 +13,45 @@ be true of the rest: at least what the stream itself had stated there.
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Final
 
-import deltalake
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from penstock.connectors.connector import Chunk, Journal
 from penstock.connectors.delta.as_input import DeltaInput
-from penstock.connectors.delta.input_feed import DeltaFeed
-from penstock.connectors.delta.input_position import ALL_GROUPS, DeltaSplit, Issued, TablePlace
-from penstock.connectors.delta.needed_groups import NeededGroups
-from penstock.connectors.delta.table_log import AddedFile, Commit, TableLog, opening
-from penstock.connectors.delta.where_to_start import BEGINNING_WORD, Since, Start, check_since, standing_before
-from penstock.connectors.files.formats.format import BrokenFileError, Cut, Part
+from penstock.connectors.delta.input_position import ALL_GROUPS, DeltaSplit
+from penstock.connectors.delta.table_log import AddedFile, TableLog
+from penstock.connectors.delta.where_to_start import (
+    BEGINNING_WORD,
+    Since,
+    check_since,
+    newest_said,
+)
+from penstock.connectors.files.formats.format import Part
 from penstock.connectors.files.formats.parquet import Parquet
 from penstock.connectors.points.arrival_layout import Groups, Stretch, stretches
+from penstock.connectors.points.group_files import read_group_files
+from penstock.connectors.points.point_feed import PointFeed, opened_table
 from penstock.connectors.points.stored_files import (
     ARRIVAL_COLUMN,
     ARRIVED_COLUMN,
     BATCH_COLUMN,
     OWN_COLUMNS,
     OWN_FIELDS,
-    by_batches,
     stored_files,
 )
+from penstock.connectors.points.units import PointSplit
 from penstock.errors import WorldError
 from penstock.storage.folder import Folder
 
 _CHUNK_ROWS: Final = 1 << 17
-_CUT_ROWS: Final = 1 << 19
-"""How many rows one task reads, about."""
 _KNOWN_FOOTERS: Final = 32
 _footers: dict[tuple[str, int], pq.FileMetaData] = {}
 """Footers of files, by path and size: a file of a table never changes."""
-
-
-@dataclass(frozen=True)
-class Unit(AddedFile):
-    """Files that are read together: between any two units lies the end of a batch."""
-
-    files: tuple[AddedFile, ...] = ()
-
-    @property
-    def places(self) -> tuple[tuple[str, int], ...]:
-        """Paths and sizes of its files."""
-        return tuple((file.path, file.size) for file in self.files)
-
-    @staticmethod
-    def of(files: Sequence[AddedFile]) -> Unit:
-        rows = sum(file.rows or 0 for file in files)
-        known = [dict(file.least) for file in files]
-        names = [name for name in known[0] if all(name in each for each in known)]
-        least = tuple((name, min(each[name] for each in known)) for name in names)
-        return Unit(files[0].path, sum(file.size for file in files), rows, least=least, files=tuple(files))
-
-
-@dataclass(frozen=True)
-class PointSplit(DeltaSplit):
-    """Rows of a unit, from one place in the order of arrival to another; `path` is that of its first file.
-
-    `at` and `end` are numbers of stretches of the unit, and places are counted from the first of these. Where nobody
-    knows the stretches, or only some rows of the unit are needed, it is the unit as a whole.
-    """
-
-    files: tuple[tuple[str, int], ...] = ()
-    """Paths and sizes."""
-
-    @property
-    def in_stretches(self) -> bool:
-        return self.end != ALL_GROUPS
 
 
 @dataclass(frozen=True)
@@ -111,11 +76,23 @@ class PointInput(DeltaInput):
             )
         return pa.schema([field for field in found if field.name not in OWN_COLUMNS])
 
+    @property
+    def group_marks(self) -> tuple[str, tuple[str, ...]] | None:
+        said = newest_said(self.log()) if self.punctuation is not False else None
+        return None if said is None or said.groups is None else (said.groups.on, said.groups.by)
+
+    def _groups_in(self, split: DeltaSplit) -> pa.RecordBatch | None:
+        marks = read_group_files(self.folder, split.marked)
+        return None if marks is None else marks.combine_chunks().to_batches()[0]
+
+    def log(self) -> TableLog:
+        return TableLog(self.folder, own=True)
+
     def describe(self) -> str:
         return super().describe().replace("the Delta table", "the connection point", 1)
 
     def _files_now(self, log: TableLog, version: int) -> Sequence[AddedFile]:
-        return [AddedFile(file.path, file.size, file.rows) for file in stored_files(_opened(self.folder))]
+        return [AddedFile(file.path, file.size, file.rows) for file in stored_files(opened_table(self.folder))]
 
     def open(self, schema: pa.Schema, journal: Journal) -> PointFeed:
         return PointFeed(self, schema, journal)
@@ -196,12 +173,14 @@ def _in_order(
     shape = pa.schema([*(schema.field(name) for name in columns), *OWN_FIELDS])
     rows = pa.Table.from_batches([chunk.tuples for chunk in chunks], shape)
     batches, arrivals = rows.column(BATCH_COLUMN).to_numpy(), rows.column(ARRIVAL_COLUMN).to_numpy()
-    if not _in_sequence(batches, arrivals):
+    steps = _steps(batches, arrivals)
+    if steps is None:
         order = np.lexsort((arrivals, batches))
-        rows, batches, arrivals = rows.take(pa.array(order)), batches[order], arrivals[order]
+        rows, steps = rows.take(pa.array(order)), _steps(batches[order], arrivals[order])
+        assert steps is not None
     return _Sorted(
         rows,
-        _places(batches, arrivals),
+        _places(steps, rows.num_rows),
         tuple(replace(chunk, tuples=chunk.tuples.slice(0, 0).select(list(columns))) for chunk in broken),
     )
 
@@ -215,127 +194,31 @@ def _stretches(point: PointInput, files: tuple[tuple[str, int], ...]) -> tuple[S
     return stretches([Parquet().footer(part) for part in parts])
 
 
-def _in_sequence(batches: np.ndarray, arrivals: np.ndarray) -> bool:
-    """Whether rows lie as they arrived: without a storage key they mostly do.
+def _steps(batches: np.ndarray, arrivals: np.ndarray) -> np.ndarray | None:
+    """Whether each row but the first arrived later than the one before it; None if one arrived earlier. Without a
+    storage key rows mostly lie as they arrived.
 
-    >>> _in_sequence(np.array([0, 0, 1]), np.array([5, 7, 2])), _in_sequence(np.array([0, 0]), np.array([7, 5]))
-    (True, False)
+    >>> _steps(np.array([0, 0, 0, 1]), np.array([5, 5, 7, 2])), _steps(np.array([0, 0]), np.array([7, 5]))
+    (array([False,  True,  True]), None)
     """
-    later = np.diff(batches)
-    return bool(np.all((later > 0) | ((later == 0) & (np.diff(arrivals) >= 0))))
+    later = arrivals[1:] > arrivals[:-1]
+    if later.all() and (not len(batches) or (batches == batches[0]).all()):
+        return later
+    same = batches[1:] == batches[:-1]
+    if ((batches[1:] < batches[:-1]) | (same & (arrivals[1:] < arrivals[:-1]))).any():
+        return None
+    fresh: np.ndarray = ~same | later
+    return fresh
 
 
-def _places(batches: np.ndarray, arrivals: np.ndarray) -> np.ndarray:
+def _places(steps: np.ndarray, rows: int) -> np.ndarray:
     """For sorted rows, the number of the first that arrived together with each.
 
-    >>> _places(np.array([0, 0, 0, 1]), np.array([5, 5, 7, 7])).tolist()
+    >>> _places(np.array([False, True, True]), 4).tolist()
     [0, 0, 2, 3]
     """
-    if not len(batches):
-        return np.zeros(0, np.int64)
-    fresh = np.concatenate(([True], (np.diff(batches) != 0) | (np.diff(arrivals) != 0)))
-    return np.maximum.accumulate(np.where(fresh, np.arange(len(batches)), 0))
-
-
-class PointFeed(DeltaFeed):
-    """What a connection point holds when it is first read, and then its commits."""
-
-    def _find_start(self) -> Start:
-        if self._connector.since != BEGINNING_WORD:
-            return super()._find_start()
-        table = _opened(self._connector.folder)
-        said = standing_before(self._log, table.version() + 1)
-        files = [
-            AddedFile(file.path, file.size, file.rows, (), False, (file.first, file.last), tuple(file.least.items()))
-            for file in stored_files(table, said.marks())
-        ]
-        return Start(table.version(), tuple(files), said)
-
-    @cached_property
-    def _held(self) -> tuple[AddedFile, ...]:
-        """All that the table held at the start, in units."""
-        groups = by_batches(self._start.files or (), lambda file: file.batches or (0, 0))
-        return tuple(Unit.of(group) for group in groups)
-
-    @cached_property
-    def _behind(self) -> Sequence[Mapping[str, int]]:
-        """For every unit that was held at the start, the marks that hold for it and for all that follows."""
-        found = [self._start.said.marks()]
-        for unit in reversed(self._held):
-            least = dict(unit.least)
-            found.append({name: min(tick, least[name]) for name, tick in found[-1].items() if name in least})
-        return found[:0:-1]
-
-    def _marks_at(self, place: TablePlace) -> Mapping[str, int]:
-        if self._start.files is None or place.version > self._start.version or place.file >= len(self._behind):
-            return super()._marks_at(place)
-        return self._behind[place.file] if self._listens else {}
-
-    def _readable(self, version: int, changes: str) -> Commit | None:
-        commit = super()._readable(version, changes)
-        if commit is None or not commit.added:
-            return commit
-        held = self._start.files is not None and version == self._start.version
-        return replace(commit, added=self._held if held else (Unit.of(commit.added),))
-
-    def _cuts_of(self, version: int, file: AddedFile) -> Sequence[Cut]:
-        assert isinstance(file, Unit)
-        if self._connector.needed is not None:
-            return (_as_a_whole(file),)
-        if file.path not in self._cuts:
-            self._cuts[file.path] = self._cut(version, file)
-        return self._cuts[file.path]
-
-    def _cut(self, version: int, unit: Unit) -> Sequence[Cut]:
-        """A unit in parts of some stretches."""
-        assert isinstance(self._connector, PointInput)
-        try:
-            with self._connector.explained(version, unit.path):
-                found = self._connector.stretches_of(unit.places)
-        except BrokenFileError:
-            return (_as_a_whole(unit),)  # whoever reads it tells
-        if sum(stretch.rows for stretch in found) != (unit.rows or 0):
-            return (_as_a_whole(unit),)
-        cuts, first, rows = list[Cut](), 0, 0
-        for number, stretch in enumerate(found, 1):
-            rows += stretch.rows
-            if rows >= _CUT_ROWS or number == len(found):
-                size = unit.size * rows // max(1, unit.rows or 0)
-                cuts.append(Cut(first, number, rows, size, counted=True))
-                first, rows = number, 0
-        return cuts
-
-    def _needed_of(self, version: int, file: AddedFile, issued: Issued) -> NeededGroups:
-        assert isinstance(file, Unit)
-        found = [super(PointFeed, self)._needed_of(version, one, issued) for one in file.files]
-        return NeededGroups(
-            frozenset(),
-            sum(one.rows for one in found),
-            sum(one.bytes for one in found),
-            all(one.clean for one in found),
-        )
-
-    def _pruned(self, part: DeltaSplit, file: AddedFile) -> DeltaSplit | None:
-        assert isinstance(file, Unit)
-        assert isinstance(part, PointSplit)
-        found = [(one, super(PointFeed, self)._needed_of(part.version, one, part.issued)) for one in file.files]
-        files = tuple((one.path, one.size) for one, needed in found if needed.rows)
-        return replace(part, files=files, rows=sum(needed.rows for _, needed in found)) if files else None
-
-    def _split(self, version: int, file: AddedFile, number: int, rows: int) -> DeltaSplit:
-        assert isinstance(file, Unit)
-        return PointSplit(
-            self._connector.shards()[0], number, rows, version, file.path, file.files[0].size, files=file.places
-        )
-
-
-def _as_a_whole(unit: Unit) -> Cut:
-    return Cut(0, ALL_GROUPS, unit.rows or 0, unit.size, counted=True)
-
-
-def _opened(folder: Folder) -> deltalake.DeltaTable:
-    with opening(folder):
-        return deltalake.DeltaTable(folder.path)
+    places = np.arange(rows)
+    return places if steps.all() else np.maximum.accumulate(np.where(np.concatenate(([True], steps)), places, 0))
 
 
 def connection_point(path: str, *, since: Since = BEGINNING_WORD, follow: bool = False) -> PointInput:

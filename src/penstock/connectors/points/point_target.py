@@ -21,20 +21,37 @@ from typing import Final
 
 import deltalake
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from deltalake.exceptions import CommitFailedError
 from deltalake.transaction import AddAction, RemoveAction
 
 from penstock.algebra.hidden import ARRIVED, SEQ, in_order
-from penstock.algebra.ticks import BEGINNING, duration_ticks
+from penstock.algebra.ticks import duration_ticks
 from penstock.connectors.delta.as_target import DeltaTarget
-from penstock.connectors.delta.commit_marks import convert_tick
+from penstock.connectors.delta.commit_marks import (
+    MARKS_FOLDER,
+    CommitMarks,
+    GroupFiles,
+    KeptMarks,
+    convert_tick,
+    is_group_file,
+)
 from penstock.connectors.delta.data_files import write_data_file
-from penstock.connectors.delta.table_log import RETENTION
-from penstock.connectors.delta.types import delta_type
+from penstock.connectors.delta.table_log import RETENTION, TableLog
+from penstock.connectors.delta.types import as_stored, delta_type
 from penstock.connectors.delta.upkeep import cut_log, sync_log
-from penstock.connectors.points.clustering import GROUP_ROWS, clustered, runs_to_merge
+from penstock.connectors.points.clustering import GROUP_ROWS, GROUP_ROWS_BY_TIME, clustered, runs_to_merge
+from penstock.connectors.points.group_files import GROUP_PART, read_group_files, write_group_file
 from penstock.connectors.points.keeping import EVERYTHING, Keep
+from penstock.connectors.points.kept_marks import (
+    Index,
+    kept_marks,
+    needed_marks,
+    newest_index,
+    unlisted,
+    write_index,
+)
 from penstock.connectors.points.retention import Horizon, leaving, time_horizon
 from penstock.connectors.points.stored_files import (
     ARRIVAL_COLUMN,
@@ -43,9 +60,10 @@ from penstock.connectors.points.stored_files import (
     OWN_COLUMNS,
     OWN_FIELDS,
     StoredFile,
+    by_batches,
     stored_files,
 )
-from penstock.connectors.targets.target import Mode, OutputProgress, Receipt, writer
+from penstock.connectors.targets.target import Mode, OutputProgress, Receipt, StagedFile, writer
 from penstock.progress.idle import span_ns
 from penstock.storage.folder import Folder
 
@@ -64,6 +82,10 @@ BESIDE: Final = deltalake.PostCommitHookProperties(create_checkpoint=True, clean
 """Old commits leave the log with the commits of the run alone: of two who delete the same file, one would fail."""
 _NAMED_BYTES: Final = 1024
 """What a commit takes up for a file that it names, at most."""
+_SHORTENED: Final = 100
+"""Delta cuts its log short with every so many versions."""
+_AHEAD: Final = 3
+"""So many versions before and behind one of these, marks are written to the index: others may commit in between."""
 _TRIES: Final = 20
 """How often a run may commit a batch just before the upkeep of its point would commit something."""
 
@@ -80,6 +102,12 @@ class ConnectionPoint(DeltaTarget):
     key: tuple[str, ...] = ()
     on: str | None = None
     """The attribute by which time is kept, if the stream makes progress."""
+    marked: tuple[str, ...] = ()
+    """All attributes on which the stream makes progress."""
+    pairs: bool = False
+    """Whether the stream may state joint marks."""
+    groups: tuple[str, tuple[str, ...]] | None = None
+    """The attribute and the groups of which the stream states marks, as a plan has found out."""
     grace: str = GRACE
     beside: bool = False
     """Whether it lies in the checkpoint; then the folder is known when the run is."""
@@ -88,6 +116,13 @@ class ConnectionPoint(DeltaTarget):
     @property
     def hidden(self) -> tuple[str, ...]:
         return SEQ, ARRIVED
+
+    @property
+    def keeps_groups(self) -> bool:
+        return True
+
+    def keeping_groups(self, on: str, groups: tuple[str, ...]) -> ConnectionPoint:
+        return replace(self, groups=(on, groups))
 
     def placed(self, inside: Folder) -> ConnectionPoint:
         return replace(self, folder=Folder(inside.path)) if self.beside else self
@@ -103,8 +138,27 @@ class ConnectionPoint(DeltaTarget):
         # A file that is large already is never merged, so it must be of use as it is.
         return super().stage(batch, part, clustered(rows, self.key, self.on) if self.key else rows, scratch)
 
+    def stage_groups(self, batch: int, part: int, marks: pa.Table, scratch: Folder) -> Sequence[StagedFile]:
+        assert self.groups is not None
+        on, by = self.groups
+        # A mark that an expression has no value for says nothing.
+        rows = as_stored(marks.filter(pc.is_valid(marks.column(on))).select([*by, on]))
+        if not rows.num_rows:
+            return ()
+        begin = f"part-{batch:08d}-{part:04d}-{GROUP_PART}-{writer(scratch).token}"
+        path, size = write_group_file(self.folder.as_lasting_as(scratch), begin, rows)
+        return (StagedFile(path, 0, size),)
+
+    def _said(self, progress: OutputProgress, token: str, receipts: Sequence[Receipt]) -> CommitMarks:
+        said = super()._said(progress, token, receipts)
+        if self.groups is None:
+            return said
+        files = [file for receipt in receipts for file in receipt.files if is_group_file(file.name)]
+        return replace(said, groups=GroupFiles(*self.groups, tuple((file.name, file.bytes) for file in files)))
+
     def _write(self, rows: pa.Table, begin: str, scratch: Folder) -> tuple[str, int, str]:
-        return write_data_file(self.folder.as_lasting_as(scratch), begin, rows, self._told, GROUP_ROWS)
+        group_rows = GROUP_ROWS if self.key else GROUP_ROWS_BY_TIME
+        return write_data_file(self.folder.as_lasting_as(scratch), begin, rows, self._told, group_rows)
 
     def upkeep(self, batch: int, scratch: Folder, progress: OutputProgress) -> Callable[[int | None], None] | None:
         if (batch + 1) % self.every:
@@ -125,10 +179,50 @@ class ConnectionPoint(DeltaTarget):
             if room is not None and (room := room - _cost(runs[0])) < 0:
                 break
             alone = self._replace(table, runs[0], self._merged(runs[0], batch, scratch, now), scratch, now)
+        self._keep_marks(table, scratch, span_ns(self.grace))
         self._delete_old(table, batch)
         if scratch.lasting:
             table.update_incremental()
             sync_log(self.folder, before, table.version())
+
+    def _keep_marks(self, table: deltalake.DeltaTable, scratch: Folder, grace: int) -> None:
+        """Keep marks of the past that neither files tell, nor commits that have left the log. Files of groups of which
+        nobody hears any more, for as many nanoseconds as the grace has, are deleted."""
+        if not self.pairs and not self.groups:
+            return
+        marks = kept_marks(TableLog(self.folder, own=True), table.version())
+        units = by_batches(stored_files(table), lambda file: (file.first, file.last))
+        needed = needed_marks(marks, [min(file.first for file in unit) for unit in units])
+        needed = [self._merged_groups(kept, scratch) for kept in needed]
+        now, known = time.time_ns() // 1_000_000, newest_index(self.folder, table.version()).left
+        left = {name: known.get(name, now) for name in unlisted(self.folder, needed)}
+        gone = {name for name, since in left.items() if since <= now - grace // 1_000_000}
+        stay = {name: since for name, since in left.items() if name not in gone}
+        write_index(self.folder.as_lasting_as(scratch), Index(table.version(), tuple(needed), stay))
+        for name in gone:
+            self.folder.child(MARKS_FOLDER).delete(name)
+
+    def _actions(
+        self, table: deltalake.DeltaTable, batch: int, receipts: Sequence[Receipt], scratch: Folder
+    ) -> list[AddAction | RemoveAction]:
+        if (self.pairs or self.groups) and (table.version() + _AHEAD) % _SHORTENED < 2 * _AHEAD:
+            # Delta is about to cut its log short, by itself: commits leave that the upkeep has not seen yet.
+            version = table.version()
+            marks = kept_marks(TableLog(self.folder, own=True), version)
+            left = newest_index(self.folder, version).left
+            write_index(self.folder.as_lasting_as(scratch), Index(version, tuple(marks), left))
+        return super()._actions(table, batch, receipts, scratch)
+
+    def _merged_groups(self, kept: KeptMarks, scratch: Folder) -> KeptMarks:
+        """What is kept, with all marks of groups in one file."""
+        if self.groups is None or len(kept.files) < 2:
+            return kept
+        on, by = self.groups
+        marks = read_group_files(self.folder, kept.files, [*by, on])
+        if marks is None:
+            return replace(kept, files=())
+        begin = f"part-{kept.batch:08d}-{GROUP_PART}-merged-{writer(scratch).token}"
+        return replace(kept, files=(write_group_file(self.folder.as_lasting_as(scratch), begin, marks),))
 
     def let_go(self, files: Sequence[StoredFile], scratch: Folder) -> None:
         """Let old files go because the disk is full; then `sweep` deletes them."""
@@ -142,6 +236,7 @@ class ConnectionPoint(DeltaTarget):
         before = table.version()
         table.vacuum(0, dry_run=False, enforce_retention_duration=False, post_commithook_properties=BESIDE)
         table.update_incremental()
+        self._keep_marks(table, scratch, 0)
         if scratch.lasting:
             sync_log(self.folder, before, table.version())
         cut_log(self.folder, table, NEWS, lasting=scratch.lasting)
@@ -212,7 +307,7 @@ class ConnectionPoint(DeltaTarget):
         on, keep, least = self.on, self.keep, None
         if on is not None and keep.time is not None:
             kind = progress.schema.field(on).type
-            least = time_horizon(progress.after.get(on, BEGINNING), duration_ticks(keep.time, kind))
+            least = time_horizon(progress.after.of(on), duration_ticks(keep.time, kind))
             least = None if least is None else convert_tick(least, kind, delta_type(kind))
         arrived = None if keep.wall is None else progress.now - span_ns(keep.wall) // 1000
         return Horizon(on or "", least, arrived, keep.rows, keep.bytes)
@@ -224,7 +319,7 @@ class ConnectionPoint(DeltaTarget):
 
     @property
     def _told(self) -> Sequence[str]:
-        return (*OWN_COLUMNS, *self.key, *((self.on,) if self.on is not None else ()))
+        return (*OWN_COLUMNS, *self.key, *self.marked)
 
     def describe(self) -> str:
         place = "in the checkpoint" if self.beside else f"at {self.folder.path}"

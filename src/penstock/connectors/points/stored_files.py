@@ -16,7 +16,8 @@ from typing import Final, TypeVar
 import deltalake
 import pyarrow as pa
 
-from penstock.algebra.ticks import to_ticks
+from penstock.algebra.marks import Marks
+from penstock.algebra.ticks import BEGINNING, to_ticks
 
 ARRIVAL_COLUMN: Final = "_arrival"
 ARRIVED_COLUMN: Final = "_arrived"
@@ -42,6 +43,11 @@ class StoredFile:
     least: dict[str, int] = field(default_factory=dict)
     """The smallest ticks of some attributes, in ticks of the table's types, where the log tells them."""
     most: dict[str, int] = field(default_factory=dict)
+
+    def keeps(self, known: Marks) -> Marks:
+        """Of some marks, how far they may have come so that all of its rows keep them."""
+        falling = {name: -self.most[name] for name in known.falling if self.most.get(name, BEGINNING) != BEGINNING}
+        return Marks({name: self.least[name] for name in known.rising if name in self.least}, falling)
 
 
 def stored_files(table: deltalake.DeltaTable, attributes: Iterable[str] = ()) -> list[StoredFile]:

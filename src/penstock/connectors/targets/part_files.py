@@ -26,6 +26,7 @@ import pyarrow.compute as pc
 import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
 
+from penstock.connectors.parquet_encodings import encodings
 from penstock.connectors.targets.target import (
     SILENT,
     Markers,
@@ -168,7 +169,7 @@ class ParquetParts(PartFormat):
 
     def encode(self, table: pa.Table) -> Sequence[pa.Buffer]:
         sink = pa.BufferOutputStream()
-        pq.write_table(table, sink, compression=self.compression or "none")
+        pq.write_table(table, sink, compression=self.compression or "none", **encodings(table))
         return (sink.getvalue(),)
 
     def describe(self) -> str:

@@ -25,7 +25,8 @@ from typing import Any, Final, Literal, Protocol
 import pyarrow as pa
 
 from penstock.algebra.floors import NO_FLOORS, Floors
-from penstock.algebra.ticks import BEGINNING, END
+from penstock.algebra.marks import UNKNOWN, Mark, Marks
+from penstock.algebra.ticks import END
 from penstock.errors import InternalError, QueryError, WorldError
 from penstock.storage.folder import Folder
 from penstock.storage.sealed import checksum, damaged, read_sealed, write_sealed
@@ -90,8 +91,8 @@ class OutputProgress:
     """How far the stream of an output has come: its low-water marks before a batch and after it, in ticks of the types
     that `schema` has."""
 
-    before: Mapping[str, int] = field(default_factory=dict)
-    after: Mapping[str, int] = field(default_factory=dict)
+    before: Marks = UNKNOWN
+    after: Marks = UNKNOWN
     schema: pa.Schema = field(default_factory=lambda: pa.schema([]))
     now: int = 0
     """The clock reading of the batch, in microseconds since the epoch."""
@@ -99,12 +100,12 @@ class OutputProgress:
     @property
     def ended(self) -> bool:
         """Whether nothing will follow."""
-        return bool(self.after) and all(tick == END for tick in self.after.values())
+        return bool(self.after.ticks()) and all(tick == END for tick in self.after.ticks().values())
 
-    def moved(self) -> dict[str, tuple[int, int]]:
+    def moved(self) -> dict[Mark, tuple[int, int]]:
         """The marks that the batch has moved: from where, and to where."""
-        former = {name: self.before.get(name, BEGINNING) for name in self.after}
-        return {name: (former[name], tick) for name, tick in self.after.items() if tick > former[name]}
+        former = {mark: self.before.of(mark) for mark in self.after.ticks()}
+        return {mark: (former[mark], tick) for mark, tick in self.after.ticks().items() if tick > former[mark]}
 
 
 SILENT: Final = OutputProgress()
@@ -134,6 +135,11 @@ class Target(Protocol):
         """Whether readers of the place are asked what is of no use to them."""
         return False
 
+    @property
+    def states_pairs(self) -> bool:
+        """Whether it keeps joint marks of its stream, for those who read it."""
+        return False
+
     def heard(self, schema: pa.Schema) -> Floors:
         """On the driver, before a batch: below which ticks tuples of this schema are of no use to any reader."""
         return NO_FLOORS
@@ -141,6 +147,19 @@ class Target(Protocol):
     def placed(self, inside: Folder) -> Target:
         """The target, for a run that has a folder for it in its checkpoint; itself, unless it lies there."""
         return self
+
+    def keeping_groups(self, on: str, groups: tuple[str, ...]) -> Target:
+        """The target, told that its stream has a mark of `on` for each group: one that keeps such marks says so."""
+        return self
+
+    @property
+    def keeps_groups(self) -> bool:
+        """Whether it takes marks of groups."""
+        return False
+
+    def stage_groups(self, batch: int, part: int, marks: pa.Table, scratch: Folder) -> Sequence[StagedFile]:
+        """On a worker: write marks of groups where readers do not see them yet."""
+        return ()
 
     @abstractmethod
     def check(self, name: str, schema: pa.Schema, scratch: Folder) -> None:

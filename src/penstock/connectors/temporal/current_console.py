@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.algebra.temporal.elements import SYNC, VE, VS
-from penstock.algebra.ticks import BEGINNING, END, to_ticks
+from penstock.algebra.ticks import END, to_ticks
 from penstock.connectors.targets.console import Console, grid
 from penstock.connectors.targets.target import Markers, OutputProgress, read_staged, writer
 from penstock.connectors.temporal.event_netting import change_of, event_schema, taken_away
@@ -40,7 +40,7 @@ class CurrentConsole(Console):
         scratch.forget([name for name in scratch.names() if _is_older(name, last)])
         events = _after(_load(scratch, last), tuples)
         self._draw(writer(scratch).output, batch, tuples, events)
-        _save(scratch, batch, self._needed(events, progress.after.get(SYNC, BEGINNING)))
+        _save(scratch, batch, self._needed(events, progress.after.of(SYNC)))
 
     def describe(self) -> str:
         return "the current state on the console"

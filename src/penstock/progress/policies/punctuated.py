@@ -23,6 +23,7 @@ class Punctuated(Policy):
 
     where: str | None = None
     idle: Idle | None = None
+    descending: bool = False
 
     def check(self, kind: pa.DataType) -> None:
         check_options(self, kind)
@@ -34,9 +35,9 @@ class Punctuated(Policy):
         return with_options(f"punctuated where {self.where}" if self.where else "punctuated", self)
 
 
-def punctuated(where: str | None = None, *, idle: Idle | None = None) -> Punctuated:
+def punctuated(where: str | None = None, *, idle: Idle | None = None, descending: bool = False) -> Punctuated:
     """The source states its own progress, in punctuation elements or in records for which `where` holds.
 
-    `idle` as for `ordered`.
+    `idle` and `descending` as for `ordered`: of a number that decreases, no later record is above what is stated.
     """
-    return Punctuated(where, idle)
+    return Punctuated(where, idle, descending)
