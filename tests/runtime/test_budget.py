@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import stat
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +30,15 @@ def network(*, point: str | None = None, batches: int = BATCHES) -> pk.Network:
 
 
 def size(*places: Path) -> int:
-    return sum(file.stat().st_size for place in places for file in place.rglob("*") if file.is_file())
+    return sum(_size(file) for place in places for file in place.rglob("*"))
+
+
+def _size(file: Path) -> int:
+    try:
+        found = file.stat()
+    except FileNotFoundError:  # what a thread beside the run has deleted meanwhile
+        return 0
+    return found.st_size if stat.S_ISREG(found.st_mode) else 0
 
 
 def run(checkpoint: Path, **settings: Any) -> pk.Result:

@@ -37,17 +37,20 @@ def test_one_thread_is_the_callers_own() -> None:
 
 def test_the_error_of_the_first_piece_is_raised_when_all_have_ended() -> None:
     ended: list[str] = []
+    quick_has_ended = threading.Event()
 
-    def failing(name: str, seconds: float) -> Callable[[], None]:
-        def work() -> None:
-            time.sleep(seconds)
-            ended.append(name)
-            raise ValueError(name)
+    def slow() -> None:
+        assert quick_has_ended.wait(60)
+        ended.append("slow")
+        raise ValueError("slow")
 
-        return work
+    def quick() -> None:
+        ended.append("quick")
+        quick_has_ended.set()
+        raise ValueError("quick")
 
     with pytest.raises(ValueError, match="slow"):
-        side_by_side([failing("slow", 0.05), failing("quick", 0.0)], threads=2)
+        side_by_side([slow, quick], threads=2)
     assert ended == ["quick", "slow"]
 
 

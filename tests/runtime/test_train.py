@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections import defaultdict
 
 import pyarrow as pa
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from penstock.runtime import train as train_module
 from penstock.runtime.train import buckets_of, from_batches, to_batch, train
 
 
@@ -43,3 +45,28 @@ def test_a_group_is_in_one_bucket_and_no_tuple_is_lost(keys: list[tuple[str | No
 def test_the_global_group_lives_in_bucket_0() -> None:
     tuples = pa.table({"k": ["x", "y"]})
     assert [bucket for bucket, _ in buckets_of(tuples, [], 5)] == [0]
+
+
+@given(
+    lengths=st.lists(st.integers(0, 6), min_size=1, max_size=5),
+    keys=st.lists(st.sampled_from([None, "x", "y", "z"]), min_size=30, max_size=30),
+    buckets=st.integers(2, 4),
+)
+def test_how_tuples_are_cut_into_chunks_makes_no_difference(
+    lengths: list[int], keys: list[str | None], buckets: int
+) -> None:
+    chunks, at = [], 0
+    for length in lengths:
+        chunks.append(
+            pa.table(
+                {"k": pa.array(keys[at : at + length], pa.string()), "n": pa.array(range(at, at + length), pa.int64())}
+            )
+        )
+        at += length
+    tuples = pa.concat_tables(chunks)
+    whole = dict(buckets_of(tuples, ["k"], buckets))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(train_module, "CHUNK_ROWS", 0)
+        assert dict(buckets_of(tuples, ["k"], buckets)) == whole
+        patch.setattr(train_module, "FEW_BUCKETS", 0)
+        assert dict(buckets_of(tuples, ["k"], buckets)) == whole

@@ -224,8 +224,8 @@ class Stateless(Box):
     """A box that looks at each tuple alone: it runs wherever its tuples are."""
 
     @abstractmethod
-    def operator(self, needed: Collection[str], rows: pa.Table | None = None) -> Operator:
-        """Who does its work, if only some columns of its output are needed; `rows` are those of its table, if any."""
+    def operator(self, needed: Collection[str]) -> Operator:
+        """Who does its work, if only some columns of its output are needed."""
 
     @abstractmethod
     def spread(self, keys: tuple[str, ...]) -> tuple[str, ...] | None:
@@ -261,6 +261,20 @@ class Stateful(Box):
     def reduces(self) -> bool:
         """Whether its entry makes partial results of tuples, instead of sending the tuples."""
         return False
+
+    @property
+    def remembers(self) -> bool:
+        """Whether it keeps something of every tuple that it lets through."""
+        return False
+
+    @property
+    def coded(self) -> frozenset[str]:
+        """The columns of texts that its entry takes as codes of a dictionary, too, as files hold them."""
+        return frozenset()
+
+    def timed(self, part: str) -> bool:
+        """Whether what its entry sends of a part says when it arrived."""
+        return True
 
     @abstractmethod
     def entry(self, needed: Sequence[frozenset[str]]) -> Entry:
@@ -345,9 +359,12 @@ class End(Box):
 
 @dataclass(frozen=True)
 class Output(End):
-    """Where a stream leaves the network."""
+    """Where a stream leaves the network; and the marks of its groups, where the target keeps these."""
 
     target: Target
+
+    MARKS: ClassVar[int] = 1
+    """The input that brings marks of groups, if a plan has found any."""
 
     kind: ClassVar[str] = "output"
     page: ClassVar[str] = "outputs.md"
@@ -355,7 +372,8 @@ class Output(End):
     def required(self, port_columns: Sequence[frozenset[str]]) -> tuple[frozenset[str], ...]:
         # All tuples have a QoS timestamp, but arrival order is carried only where somebody asks for it.
         order = {SEQ} & {*self.target.hidden}
-        return (frozenset(self.inputs[0].schema.names) | order,)
+        marks = (frozenset(port.schema.names) for port in self.inputs[self.MARKS :])
+        return (frozenset(self.inputs[0].schema.names) | order, *marks)
 
     def order_before(self, slot: int, order: str) -> str:
         return next(iter(self.inputs[0].progressing), ANY)

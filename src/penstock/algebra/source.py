@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -19,6 +19,10 @@ from penstock.algebra.ticks import BEGINNING, tick_text, to_ticks
 if TYPE_CHECKING:
     from penstock.connectors.connector import Connector
     from penstock.progress.policy import Policy
+
+
+Pairs = tuple[tuple[str, ...], tuple[str, ...]]
+NO_SIDES: Final[Pairs] = ((), ())
 
 
 @dataclass(frozen=True)
@@ -71,6 +75,10 @@ class Source(Box):
     """Whether nobody has said how it progresses, and it is taken to be ordered."""
     elements: Properties | None = None
     """What is promised of its elements, if it is a temporal input."""
+    pairs: Pairs = NO_SIDES
+    """The attributes of either side of joint punctuation in its data, all of which it makes progress on."""
+    group_marks: tuple[str, ...] = ()
+    """The attributes of groups whose marks its data states; they leave by a port of their own."""
     freezes: bool = False
     """Whether its punctuation is stable points, so that tuples below it are illegal."""
 
@@ -78,10 +86,14 @@ class Source(Box):
     page: ClassVar[str] = "inputs.md"
     LATE: ClassVar[int] = 1
     ERRORS: ClassVar[int] = 2
+    MARKS: ClassVar[int] = 3
 
     @property
     def ports(self) -> tuple[str, ...]:
-        return ("", "late", "errors")
+        return ("", "late", "errors", *(("marks",) if self.group_marks else ()))
+
+    def delivers(self, port: int) -> bool:
+        return port == 0
 
     @property
     def on_type(self) -> pa.DataType:
@@ -103,6 +115,8 @@ class Source(Box):
         return pa.schema([f for f in self.tuples if f.name != self.on]) if self.stamped else self.tuples
 
     def schema(self, port: int) -> pa.Schema:
+        if port == self.MARKS:
+            return pa.schema([self.tuples.field(name) for name in (*self.group_marks, self.on)])
         return REJECT_SCHEMA if port == self.ERRORS else self.tuples
 
     def temporal(self, port: int) -> bool:
@@ -128,7 +142,10 @@ class Source(Box):
 
     def progress(self, port: int, inputs: Sequence[Marks]) -> Marks:
         # Late tuples and broken records come in no order that anything is known of, until the input has ended.
-        return Marks.made((track.mark, BEGINNING) for track in self.tracks) if port == 0 else UNKNOWN
+        if port != 0:
+            return UNKNOWN
+        left, right = (dict.fromkeys(side, BEGINNING) for side in self.pairs)
+        return Marks.made((track.mark, BEGINNING) for track in self.tracks).with_joint((left, right))
 
     def required(self, port_columns: Sequence[frozenset[str]]) -> tuple[frozenset[str], ...]:
         return ()

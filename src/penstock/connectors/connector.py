@@ -9,7 +9,7 @@ give the same tuples whenever they are asked again.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Protocol, runtime_checkable
 
@@ -17,6 +17,8 @@ import pyarrow as pa
 
 from penstock.algebra.error_records import REJECT_SCHEMA
 from penstock.algebra.floors import Floors
+from penstock.algebra.marks import NO_PAIRS, Ticks
+from penstock.algebra.source import NO_SIDES, Pairs
 from penstock.storage.folder import Folder
 
 if TYPE_CHECKING:
@@ -104,6 +106,10 @@ class Chunk:
     places: pa.Array | None = None
     """Its rows in order of arrival, counted from the chunk's first: those that share a place arrived at once, perhaps
     with the last of the chunk before. Without it they arrived one after the other."""
+    joint: tuple[Ticks, Ticks] = NO_PAIRS
+    """Joint marks that punctuation in the data states, by attributes of either side."""
+    groups: pa.RecordBatch | None = None
+    """Marks of groups that it states: a row for each, of the attributes of the groups and the progressing one."""
 
 
 @dataclass(frozen=True)
@@ -188,6 +194,11 @@ class Connector(Protocol):
         return False
 
     @property
+    def past_of(self) -> str | None:
+        """The connection point whose past it is, if it is one of the network itself."""
+        return None
+
+    @property
     def share(self) -> float:
         """How much of the time its batches may take, at most; less than all only where others must not wait for it."""
         return 1.0
@@ -203,6 +214,21 @@ class Connector(Protocol):
         return ()
 
     @property
+    def falling(self) -> Sequence[str]:
+        """Those of them that decrease."""
+        return ()
+
+    @property
+    def pairs(self) -> Pairs:
+        """The attributes of either side of joint punctuation in the data."""
+        return NO_SIDES
+
+    @property
+    def group_marks(self) -> tuple[str, tuple[str, ...]] | None:
+        """The progressing attribute and the groups of which punctuation in the data states marks; None if of none."""
+        return None
+
+    @property
     def punctuated(self) -> bool:
         """Whether that punctuation says all of its progress, so that nobody need declare how it progresses."""
         return False
@@ -216,6 +242,14 @@ class Connector(Protocol):
         """On the driver, after a batch: say to those who write its data below which ticks tuples of this schema are of
         no use any more. `folder` is the input's own in the checkpoint. False if there is no place yet to say it."""
         return True
+
+    def asking(self, columns: Collection[str]) -> Connector:
+        """The input, told which columns are read: one that looks at its data beforehand looks at no others."""
+        return self
+
+    def coding(self, columns: frozenset[str]) -> Connector:
+        """The input, told which columns of texts may come as codes of a dictionary: one that has them so gives them."""
+        return self
 
     def in_order_of(self, on: str, *, descending: bool) -> Connector:
         """The input, told on what it makes progress: one that has no order of its own takes that one."""

@@ -56,23 +56,110 @@ def number(tables: Sequence[pa.Table], by: Sequence[str]) -> tuple[Groups, list[
     cuts = np.cumsum(sizes)[:-1].tolist()
     if not by:
         return Groups(pa.table({}), 1), np.split(np.zeros(sum(sizes), np.int64), cuts)
-    everything = pa.concat_tables([table.select(list(by)) for table in tables])
-    numbers = group_numbers(everything, by)
-    numbers = _codes(numbers) if _bits_differ(everything) else numbers
-    # They are given in order of appearance.
-    first = np.flatnonzero(np.diff(np.maximum.accumulate(numbers), prepend=-1))
-    return Groups(everything.take(pa.array(first)), len(first)), np.split(numbers, cuts)
+    kinds = [_value_type(tables[0].schema.field(name).type) for name in by]
+    if _bits_differ(kinds):
+        everything = pa.concat_tables([_decoded(table.select(list(by))) for table in tables])
+        numbers = _codes(group_numbers(everything, by))
+        return Groups(everything.take(pa.array(_firsts(numbers))), int(numbers.max(initial=-1)) + 1), np.split(
+            numbers, cuts
+        )
+    columns = [encoded([table.column(name) for table in tables]) for name in by]
+    schema = pa.schema([tables[0].schema.field(name) for name in by])
+    if len(columns) == 1:
+        ((values, numbers),) = columns
+        return Groups(_table([values], schema), len(values)), np.split(numbers, cuts)
+    numbers = _codes(_combined([codes for _, codes in columns]))
+    first = _firsts(numbers)
+    keys = _table([values.take(pa.array(codes[first])) for values, codes in columns], schema)
+    return Groups(keys, len(first)), np.split(numbers, cuts)
 
 
-def _bits_differ(keys: pa.Table) -> bool:
+def _table(columns: Sequence[pa.Array], schema: pa.Schema) -> pa.Table:
+    """Values as a table of a schema, which may have them as codes."""
+    typed = [
+        values.dictionary_encode().cast(field.type) if pa.types.is_dictionary(field.type) else values
+        for values, field in zip(columns, schema, strict=True)
+    ]
+    return pa.table(typed, schema=schema)
+
+
+def _firsts(numbers: Numbers) -> Numbers:
+    """Where numbers that are given in order of appearance appear first."""
+    return np.flatnonzero(np.diff(np.maximum.accumulate(numbers), prepend=-1))
+
+
+def _value_type(kind: pa.DataType) -> pa.DataType:
+    return kind.value_type if pa.types.is_dictionary(kind) else kind
+
+
+def _decoded(keys: pa.Table) -> pa.Table:
+    return keys.cast(pa.schema([field.with_type(_value_type(field.type)) for field in keys.schema]))
+
+
+def encoded(columns: Sequence[pa.ChunkedArray]) -> tuple[pa.Array, Numbers]:
+    """The different values of several columns, in order of appearance, NULL among them; and the number of each row's.
+
+    Of chunks that come as codes of a dictionary, only the entries are looked up.
+
+    >>> values, numbers = encoded([pa.chunked_array([["x", "y", "x"]])])
+    >>> values.to_pylist(), numbers.tolist()
+    (['x', 'y'], [0, 1, 0])
+    """
+    chunks = [chunk for column in columns for chunk in column.chunks]
+    kind = _value_type(columns[0].type)
+    if not any(pa.types.is_dictionary(chunk.type) for chunk in chunks):
+        return _encoded(chunks, kind)
+    pairs = [_entries(chunk) for chunk in chunks]
+    values, places = _encoded([entries for entries, _ in pairs], kind)
+    cuts = np.cumsum([len(entries) for entries, _ in pairs])[:-1].tolist()
+    found = [place[codes] for place, (_, codes) in zip(np.split(places, cuts), pairs, strict=True)]
+    numbers = np.concatenate(found)
+    # A dictionary may have entries that no row has, and in any order.
+    first = np.full(len(values), len(numbers))
+    first[numbers[::-1]] = np.arange(len(numbers))[::-1]
+    order = np.argsort(first, kind="stable")[: np.count_nonzero(first < len(numbers))]
+    rank = np.zeros(len(values), np.int64)
+    rank[order] = np.arange(len(order))
+    return values.take(pa.array(order)), rank[numbers]
+
+
+def _encoded(chunks: Sequence[pa.Array], kind: pa.DataType) -> tuple[pa.Array, Numbers]:
+    if not any(map(len, chunks)):
+        return pa.array([], kind), np.zeros(0, np.int64)
+    # All chunks get one dictionary, so they need not be made one before.
+    coded = pa.chunked_array(chunks, kind).dictionary_encode(null_encoding="encode").chunks
+    codes = [chunk.indices.to_numpy(zero_copy_only=False) for chunk in coded]
+    return coded[-1].dictionary, np.concatenate(codes).astype(np.int64)
+
+
+def _entries(chunk: pa.Array) -> tuple[pa.Array, Numbers]:
+    """Values, and for every row the place of its value among them."""
+    if not pa.types.is_dictionary(chunk.type):
+        chunk = chunk.dictionary_encode(null_encoding="encode")
+        return chunk.dictionary, chunk.indices.to_numpy(zero_copy_only=False)
+    entries, codes = chunk.dictionary, chunk.indices
+    if codes.null_count:
+        entries = pa.concat_arrays([entries, pa.nulls(1, entries.type)])
+        codes = codes.cast(pa.int64()).fill_null(len(entries) - 1)
+    return entries, codes.to_numpy(zero_copy_only=False)
+
+
+def coded_texts(tuples: pa.Table, columns: Sequence[str]) -> pa.Table:
+    """Tuples with these columns as codes, if they are texts: whoever numbers them again looks up few values only."""
+    for place, field in enumerate(tuples.schema):
+        if field.name in columns and pa.types.is_string(field.type):
+            tuples = tuples.set_column(place, field.name, tuples.column(place).dictionary_encode())
+    return tuples
+
+
+def _bits_differ(kinds: Sequence[pa.DataType]) -> bool:
     """Whether equal values can have several bit patterns, or no codes."""
-    return any(pa.types.is_nested(kind) or pa.types.is_floating(kind) for kind in keys.schema.types)
+    return any(pa.types.is_nested(kind) or pa.types.is_floating(kind) for kind in kinds)
 
 
-def _combined(keys: pa.Table) -> Numbers:
-    numbers = np.zeros(keys.num_rows, np.int64)
-    for column in keys.columns:
-        codes = _codes(column)
+def _combined(columns: Sequence[Numbers]) -> Numbers:
+    numbers = np.zeros(len(columns[0]), np.int64)
+    for codes in columns:
         span = int(codes.max()) + 1 if len(codes) else 1
         if int(numbers.max(initial=0)) >= _ROOM // span:
             numbers = _codes(numbers)
@@ -80,15 +167,9 @@ def _combined(keys: pa.Table) -> Numbers:
     return numbers
 
 
-def _codes(values: pa.ChunkedArray | Numbers) -> Numbers:
-    """A number from 0 on for every value, NULL among them, in order of appearance."""
-    whole = pa.array(values) if isinstance(values, np.ndarray) else values.combine_chunks()
-    whole = pa.concat_arrays(whole.chunks) if isinstance(whole, pa.ChunkedArray) else whole
-    whole = whole.dictionary_decode() if pa.types.is_dictionary(whole.type) else whole
-    codes: Numbers = (
-        whole.dictionary_encode(null_encoding="encode").indices.to_numpy(zero_copy_only=False).astype(np.int64)
-    )
-    return codes
+def _codes(numbers: Numbers) -> Numbers:
+    """A number from 0 on for every value, in order of appearance."""
+    return _encoded([pa.array(numbers)], pa.int64())[1]
 
 
 def group_numbers(tuples: pa.Table, by: Sequence[str]) -> Numbers:
@@ -100,11 +181,11 @@ def group_numbers(tuples: pa.Table, by: Sequence[str]) -> Numbers:
     if not by or not tuples.num_rows:
         return np.zeros(tuples.num_rows, np.int64)
     keys = tuples.select(list(by))
-    if _bits_differ(keys):
-        return _ranks(keys)
-    numbers = _combined(keys)
+    if _bits_differ([_value_type(kind) for kind in keys.schema.types]):
+        return _ranks(_decoded(keys))
+    columns = [encoded([column])[1] for column in keys.columns]
     # Products of group numbers and ranks must stay within 64 bits.
-    return numbers if keys.num_columns == 1 else _codes(numbers)
+    return columns[0] if len(columns) == 1 else _codes(_combined(columns))
 
 
 def _ranks(keys: pa.Table) -> Numbers:

@@ -22,7 +22,7 @@ from penstock.algebra.floors import Floors
 from penstock.algebra.hidden import ARRIVED, SEQ
 from penstock.algebra.marks import Marks
 from penstock.algebra.source import Source
-from penstock.algebra.ticks import BEGINNING
+from penstock.algebra.ticks import BEGINNING, to_ticks
 from penstock.connectors.connector import Chunk, Split
 from penstock.connectors.targets.target import Receipt
 from penstock.errors import WorldError
@@ -30,12 +30,14 @@ from penstock.plan.plan import INTAKE
 from penstock.progress.disorder import Gauge, Stretch, Values
 from penstock.progress.extremes import NOTHING, Extremes
 from penstock.progress.issued import Issued
-from penstock.progress.judge import judge, strongest, unfit_rejects, unstable_rejects
+from penstock.progress.judge import Verdict, judge, strongest, unfit_rejects, unstable_rejects
 from penstock.progress.shards import add_seen, stating
 from penstock.progress.usefulness import only_useful
 from penstock.runtime import traces
 from penstock.runtime.allotment import columns_to_read
+from penstock.runtime.coded_columns import coded_columns
 from penstock.runtime.control import Control
+from penstock.runtime.doubtful import in_doubt_below
 from penstock.runtime.job import Job, part_number
 from penstock.runtime.notes import Note, Report
 from penstock.runtime.offsets import Said
@@ -87,6 +89,8 @@ class SetAside:
 
     late: pa.Array | None = None
     unfit: pa.Array | None = None
+    doubtful: pa.Array | None = None
+    """Which may be late, so that they go on with all columns."""
     seq: int = 0
     """The arrival number of the chunk's first row."""
 
@@ -131,7 +135,8 @@ class Intake:
         aside: dict[int, SetAside] = {}
         seq = self.first_seq(source, number_of_split)
         columns = columns_to_read(self._job, source)
-        for number, chunk in enumerate(source.connector.read(split, source.delivered, columns)):
+        connector = source.connector.coding(coded_columns(self._job.plan, source))
+        for number, chunk in enumerate(connector.read(split, source.delivered, columns)):
             found = self.take_chunk(source, split.shard, chunk, seq)
             seq += chunk.tuples.num_rows
             if found is not None:
@@ -167,7 +172,7 @@ class Intake:
             self._count(source, InputCount(read=refused, refused=refused))
             self._refuse(source, rejects)
         issued = self._stated_by(source, shard)
-        self.state(source, shard, strongest(source, chunk.stated))
+        self.state(source, shard, strongest(source, chunk.stated).with_joint(chunk.joint))
         tuples = self._with_hidden(Port(source), chunk, seq)
         if source.stamped:
             tuples = self._stamped(source, shard, tuples)
@@ -182,17 +187,53 @@ class Intake:
             self.report(source.name, shard, seen)
         fit = tuples if verdict.taken is None else tuples.filter(verdict.taken)
         # How far the input has come, all of its tuples have said.
-        taken = only_useful(fit, self.floors[source.name]) if source.name in self.floors else fit
+        taken = self._useful(source, fit)
         late, refused, told = map(_number, (verdict.late, verdict.unfit, verdict.punctuation))
         if source.refuses_late:
             late, refused = 0, refused + late
         skipped = fit.num_rows - taken.num_rows
         self._count(source, InputCount(tuples.num_rows, taken.num_rows, late, refused, told, skipped))
-        self._superbox.push(Port(source), taken)
+        doubtful = self._doubtful(source, tuples, verdict)
+        sure = None if doubtful is None else pc.invert(doubtful)
+        self._superbox.push(Port(source), taken if sure is None else self._useful(source, _both(tuples, verdict, sure)))
+        if chunk.groups is not None and source.group_marks:
+            self._hear_groups(source, chunk.groups)
         if self._superbox.leaving_bytes() > LEAVING_BYTES:
             self._stage_leaving()
         routed = verdict.late if source.late == "route" else None
-        return SetAside(routed, verdict.unfit, seq) if routed is not None or verdict.unfit is not None else None
+        found = SetAside(routed, verdict.unfit, doubtful, seq)
+        return None if routed is None and verdict.unfit is None and doubtful is None else found
+
+    def _useful(self, source: Source, tuples: pa.Table) -> pa.Table:
+        return only_useful(tuples, self.floors[source.name]) if source.name in self.floors else tuples
+
+    def _doubtful(self, source: Source, tuples: pa.Table, verdict: Verdict) -> pa.Array | None:
+        """A mask of the tuples that lack columns, and may be late where their group is known; or None."""
+        if set(self._job.plan.columns[source.name]) - {SEQ} <= set(tuples.column_names):
+            return None
+        bound = in_doubt_below(self._job, source, self._issued.get(source.name, Issued()))
+        smallest, _ = verdict.arrived[0].bounds
+        if smallest is None or smallest >= bound:
+            return None
+        below = pc.fill_null(pc.less(to_ticks(tuples.column(source.on)), bound), False).combine_chunks()
+        return below if verdict.taken is None else pc.and_(below, verdict.taken)
+
+    def _hear_groups(self, source: Source, marks: pa.RecordBatch) -> None:
+        """Marks of groups that the data states: they have arrived with this batch. Those of others say nothing here."""
+        port, rows = Port(source, Source.MARKS), pa.Table.from_batches([marks])
+        if rows.column_names != port.schema.names:
+            return
+        try:
+            rows = rows.cast(port.schema)
+        except pa.ArrowException as error:
+            raise WorldError(
+                "the marks of groups in its data do not fit its schema",
+                network=self._job.plan.network.name,
+                box=source.name,
+                found=str(error),
+            ) from error
+        now = pa.scalar(self._control.now, pa.int64())
+        self._superbox.push(port, rows.append_column(ARRIVED, pa.repeat(now, rows.num_rows)))
 
     def _stamped(self, source: Source, shard: str, tuples: pa.Table) -> pa.Table:
         """Tuples with the clock reading of their batch. No later batch reads the same, so the next tick is stated."""
@@ -254,11 +295,13 @@ class Intake:
     def _stage_leaving(self) -> None:
         """Hand over what has reached an output, so that a long train needs no more memory than a short one."""
         part = part_number(INTAKE, self._index, self._staged)
-        staged = self._job.stage_outputs(self._batch, part, self._superbox.leaving, self._control.now)
+        leaving, marks = self._superbox.leaving, self._superbox.leaving_marks
+        staged = self._job.stage_outputs(self._batch, part, leaving, self._control.now, marks)
         for output, receipt in staged.items():
             self._receipts.setdefault(output, []).append(receipt)
         self._staged += 1
-        self._superbox.leaving.clear()
+        leaving.clear()
+        marks.clear()
 
     def _measure(self, source: Source, shard: str, values: Sequence[Values]) -> None:
         """Note how far the tuples of a chunk, late ones too, are behind those before them."""
@@ -277,7 +320,8 @@ class Intake:
         self._superbox.push(Port(source, Source.ERRORS), rejects)
 
     def _route(self, source: Source, chunk: Chunk, aside: SetAside, origin: str) -> None:
-        """Send late tuples to the late stream, and those without a usable time to the error stream."""
+        """Send late tuples to the late stream, and those without a usable time to the error stream; those that may be
+        late go on as the others did."""
         if aside.late is not None and source.refuses_late:
             self._refuse(source, unstable_rejects(pa.Table.from_batches([chunk.tuples]).filter(aside.late), origin))
         elif aside.late is not None:
@@ -286,12 +330,20 @@ class Intake:
         if aside.unfit is not None:
             tuples = pa.Table.from_batches([chunk.tuples])
             self._refuse(source, unfit_rejects(tuples.filter(aside.unfit), source, origin))
+        if aside.doubtful is not None:
+            whole = self._with_hidden(Port(source), chunk, aside.seq).filter(aside.doubtful)
+            self._superbox.push(Port(source), self._useful(source, whole))
 
 
 def _stretches(shards: Mapping[str, Mapping[str, Gauge]]) -> dict[str, dict[str, Stretch]]:
     """What the gauges of an input show."""
     read = {shard: {a: gauge.stretch() for a, gauge in gauges.items()} for shard, gauges in shards.items()}
     return {shard: {a: s for a, s in of_shard.items() if s is not None} for shard, of_shard in read.items()}
+
+
+def _both(tuples: pa.Table, verdict: Verdict, chosen: pa.Array) -> pa.Table:
+    """The tuples that are taken, and chosen."""
+    return tuples.filter(chosen if verdict.taken is None else pc.and_(chosen, verdict.taken))
 
 
 def _number(mask: pa.Array | None) -> int:

@@ -14,7 +14,14 @@ from penstock.algebra.hidden import ARRIVED
 from penstock.connectors.targets.target import OutputProgress, Receipt, Target
 from penstock.errors import PenstockError
 from penstock.plan.plan import Plan
-from penstock.runtime.settings import CARRIED_BYTES, MOST_THREADS, REDUCED_BYTES, TRAIN_BYTES, Settings
+from penstock.runtime.settings import (
+    CARRIED_BYTES,
+    MOST_THREADS,
+    REDUCED_BYTES,
+    REMEMBERED_BYTES,
+    TRAIN_BYTES,
+    Settings,
+)
 from penstock.storage.disk import finish_forgetting
 from penstock.storage.folder import Folder
 from penstock.storage.lease import Claim, Lease
@@ -99,6 +106,8 @@ class Job:
         if self.threads == 1:
             return TRAIN_BYTES
         stateful = [box for stage in range(1, self.plan.stages + 1) for box in self.plan.stateful(stage)]
+        if any(box.remembers for box in stateful):
+            return REMEMBERED_BYTES
         return REDUCED_BYTES if all(box.reduces for box in stateful) else CARRIED_BYTES
 
     @property
@@ -128,27 +137,43 @@ class Job:
         if self.shelf is not None:
             self.shelf.versions.begun(self.version, batch, now)
 
+    def birth(self, role: str, name: str) -> int:
+        """The version of the network since which a part of it has been the same."""
+        return self.births.get(f"{role} {name}", 1)
+
     def is_new(self, role: str, name: str) -> bool:
         """Whether a part of the network begins with this version."""
-        return self.births.get(f"{role} {name}", 1) == self.version
+        return self.birth(role, name) == self.version
 
     def _folder(self, role: str, name: str) -> str:
         """One that has been begun anew does not find what its namesake has left."""
-        birth = self.births.get(f"{role} {name}", 1)
+        birth = self.birth(role, name)
         return name if birth == 1 else f"{name}@{birth}"
 
-    def stage_outputs(self, batch: int, part: int, leaving: dict[str, list[pa.Table]], now: int) -> dict[str, Receipt]:
-        """On a worker: hand the tuples that reached an output to its target; the receipts, by output."""
+    def stage_outputs(
+        self,
+        batch: int,
+        part: int,
+        leaving: Mapping[str, list[pa.Table]],
+        now: int,
+        marks: Mapping[str, list[pa.Table]] | None = None,
+    ) -> dict[str, Receipt]:
+        """On a worker: hand the tuples that reached an output to its target, and marks of groups; the receipts, by
+        output."""
         receipts: dict[str, Receipt] = {}
         for output in self.plan.network.outputs:
             tables = [_leaving(t, output, now) for t in leaving.get(output.name, ())]
-            if not tables:
+            moved = (marks or {}).get(output.name, [])
+            if not tables and not moved:
                 continue
             self.check_claim()
+            target, scratch = self.target(output), self.scratch(output.name)
             with self._at(output):
-                receipt = self.target(output).stage(batch, part, pa.concat_tables(tables), self.scratch(output.name))
-            if receipt is not None:
-                receipts[output.name] = receipt
+                receipt = target.stage(batch, part, pa.concat_tables(tables), scratch) if tables else None
+                groups = target.stage_groups(batch, part, pa.concat_tables(moved), scratch) if moved else ()
+            if receipt is not None or groups:
+                files = receipt.files if receipt is not None else ()
+                receipts[output.name] = Receipt(batch, part, (*files, *groups))
         return receipts
 
     def commit_output(self, output: Output, batch: int, receipts: list[Receipt], progress: OutputProgress) -> None:

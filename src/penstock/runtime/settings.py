@@ -15,6 +15,8 @@ REDUCED_BYTES = 256 * 1024 * 1024
 """Of a batch that threads of the driver read, if boxes make partial results of it before anything else."""
 CARRIED_BYTES = 128 * 1024 * 1024
 """The same if boxes take the tuples themselves: the driver has all of them at once, and what is made of them."""
+REMEMBERED_BYTES = 64 * 1024 * 1024
+"""The same if a box remembers every tuple beside: all of a train is then held twice."""
 POWER = "power"
 PROCESS = "process"
 DURABILITIES = (POWER, PROCESS)

@@ -27,6 +27,8 @@ _COMPRESSED: Final = pa.ipc.IpcWriteOptions(compression="lz4")
 BODY_BYTES: Final = 32 * 1024 * 1024
 """Tuples of one train, before compression: the JVM holds several at a time, each as one array."""
 FEW_BUCKETS: Final = 8
+CHUNK_ROWS: Final = 8192
+"""Chunks that are shorter on average are made one first: each costs some calls."""
 PIECES: Final = 1_000_000
 """A part is cut into fewer trains than this."""
 
@@ -123,9 +125,10 @@ def buckets_of(tuples: pa.Table, keys: Sequence[str] | None, buckets: int) -> It
         return
     hashed = kernel.run(f"SELECT {bucket_sql(keys, buckets)} AS b FROM tuples", tuples=tuples.select(list(keys)))
     where = hashed.column("b").to_numpy()
-    # A look at all rows for each bucket is quicker than a sort, while there are few of them.
-    found = [np.flatnonzero(where == bucket) for bucket in range(buckets)] if buckets <= FEW_BUCKETS else None
-    order = np.argsort(where, kind="stable") if found is None else np.concatenate(found)
+    if buckets <= FEW_BUCKETS:
+        yield from _parted_by_chunk(tuples, where, buckets)
+        return
+    order = np.argsort(where, kind="stable")
     sizes = np.bincount(where, minlength=buckets)
     gathered = tuples.take(pa.array(order)).combine_chunks()
     at = 0
@@ -133,6 +136,23 @@ def buckets_of(tuples: pa.Table, keys: Sequence[str] | None, buckets: int) -> It
         if size:
             yield bucket, gathered.slice(at, size)
         at += size
+
+
+def _parted_by_chunk(tuples: pa.Table, where: np.ndarray, buckets: int) -> Iterator[tuple[int, pa.Table]]:
+    """The tuples of each bucket, chunk by chunk: a look at all rows for each bucket is quicker than a sort, while there
+    are few of them, and what a chunk holds stays in the caches. Nothing is copied twice."""
+    chunks = max((column.num_chunks for column in tuples.columns), default=0)
+    tuples = tuples.combine_chunks() if tuples.num_rows < CHUNK_ROWS * chunks else tuples
+    found: list[list[pa.RecordBatch]] = [[] for _ in range(buckets)]
+    at = 0
+    for batch in tuples.to_batches():
+        mine = where[at : at + batch.num_rows]
+        at += batch.num_rows
+        for bucket, pieces in enumerate(found):
+            rows = np.flatnonzero(mine == bucket)
+            if len(rows):
+                pieces.append(batch if len(rows) == len(mine) else batch.take(pa.array(rows)))
+    yield from ((bucket, pa.Table.from_batches(pieces)) for bucket, pieces in enumerate(found) if pieces)
 
 
 def bucket_sql(keys: Sequence[str], buckets: int) -> str:

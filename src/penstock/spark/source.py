@@ -6,6 +6,7 @@ loads the intake itself only where that runs.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     from penstock.runtime.planner import Assignment, Planner
 
 FORMAT = "penstock"
+_PATIENCE_SECONDS = 0.05
+_LOOK_SECONDS = 0.004
 ROW_DDL = "bucket int, header string, body binary"
 
 
@@ -65,11 +68,20 @@ class IntakeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
         with wrapped_errors(self._ticket):
             before = Offset.from_json(start)
-            after = self._plan().latest(before)
+            after = self._next(before)
             if after == before:
                 return start  # Spark takes offsets for equal if their texts are
             self._leave_shares(before, after)
             return after.to_json()
+
+    def _next(self, before: Offset) -> Offset:
+        """The offset of the next batch. If there is none, it is looked for a while here: Spark's way of asking again
+        costs many times as much."""
+        planner = self._plan()
+        deadline = time.monotonic() + _PATIENCE_SECONDS
+        while (after := planner.latest(before)) is before and planner.waits(before) and time.monotonic() < deadline:
+            time.sleep(_LOOK_SECONDS)
+        return after
 
     def _leave_shares(self, before: Offset, after: Offset) -> None:
         """If the batch is small, let the driver know what to read; if not, Spark asks for it."""

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import penstock as pk
+from penstock.boxes.aggregate import entry
 from penstock.operators.groups import SAMPLED_ROWS, repeats
 
 TRAINS = 5
@@ -44,3 +49,36 @@ def test_a_sample_says_whether_values_repeat() -> None:
     assert repeats(rows(7), ["k", "v"])
     assert not repeats(rows(TRAINS * ROWS), ["k", "v"])
     assert repeats(rows(TRAINS * ROWS).slice(0, SAMPLED_ROWS - 1), ["k", "v"]), "few rows are not worth a look"
+
+
+KEYS = st.sampled_from([None, "a", "b"])
+VALUES = st.sampled_from([None, "", "x", "y"])
+NUMBERS = st.sampled_from([None, -(2**63), 0, 1, 2**63 - 1])
+
+
+@given(
+    tuples=st.lists(st.tuples(st.integers(-9, 30), KEYS, VALUES, NUMBERS), min_size=1, max_size=30),
+    train=st.integers(1, 30),
+)
+def test_values_that_are_held_as_they_are_give_the_same_results(tuples: list[tuple[Any, ...]], train: int) -> None:
+    def results() -> pa.Table:
+        net = pk.Network("distinct")
+        rows = pk.memory(tuples, schema={"ts": "int64", "k": "string", "v": "string", "n": "int64"}, train=train)
+        counted = {
+            "d": "count(DISTINCT v)",
+            "b": "count(DISTINCT n) FILTER (WHERE v <> 'x')",
+            "s": "sum(DISTINCT n % 7)",
+            "o": "count(DISTINCT n)",
+            # Something that no table of counts holds, so that tuples are grouped by hashing.
+            "m": "max(v)",
+        }
+        source = net.source("in", rows, on="ts", progress=pk.delayed(100))
+        source.aggregate(counted, on="ts", size=10, advance=5, by=["k"]).output("out")
+        return net.run("local", buckets=2)["out"].sort_by([("ts", "ascending"), ("k", "ascending")])
+
+    found = []
+    for repeating in (True, False):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(entry, "repeats", lambda rows, keys, repeating=repeating: repeating)
+            found.append(results())
+    assert found[0] == found[1]

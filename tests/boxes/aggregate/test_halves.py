@@ -6,6 +6,8 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from tests.operators.scripted import box_of, source, stamped
 
 import penstock as pk
@@ -201,3 +203,24 @@ def test_slots_of_windows_that_stay_open_are_not_read() -> None:
 )
 def test_panes_are_numbered_by_the_floor(ticks: list[int], pane: int, panes: list[int]) -> None:
     assert pane_numbers(pa.chunked_array([pa.array(ticks)]), pane).to_pylist() == panes
+
+
+@given(
+    panes=st.lists(st.integers(-6, 6) | st.sampled_from([-(2**61), 2**61]), max_size=8),
+    last=st.integers(-4, 4) | st.sampled_from([-(2**80), END, 2**80]),
+    window=st.sampled_from([(10, 10), (10, 5), (6, 4), (4, 6)]),
+)
+def test_what_no_open_window_needs_is_let_go_of(panes: list[int], last: int, window: tuple[int, int]) -> None:
+    size, advance = window
+    box, operator, _ = make({"n": "count(*)"}, size=size, advance=advance, by="k")
+    counts = pa.array(range(1, len(panes) + 1), pa.int64())
+    tuples = pa.table({PANE: pa.array(panes, pa.int64()), box.tuple_count: counts})
+    kept = operator._still_needed(PARTIAL, tuples, last)
+    needed = [pane * box.window.pane // advance > last for pane in panes]
+    assert kept[PANE].to_pylist() == [pane for pane, wanted in zip(panes, needed, strict=True) if wanted]
+    assert operator.released == sum(at for at, wanted in enumerate(needed, 1) if not wanted)
+
+
+def test_only_partial_aggregates_carry_the_time_of_arrival() -> None:
+    box, _, _ = make({"m": "median(v)"}, size=10)
+    assert [box.timed(part) for part in (PARTIAL, box.aggregation.held[0].name, WHOLE)] == [True, False, False]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Literal
 
 import pyarrow as pa
 
@@ -27,6 +27,23 @@ class Held:
     """Of the value columns."""
     results: tuple[tuple[str, str], ...]
     """Column and aggregate SQL over kept values."""
+    bare: tuple[tuple[str, ...] | None, str | None] = (None, None)
+    """The columns that the values are, if they are nothing but columns; and the one that must not be NULL, if there is
+    no other condition. No columns if there is."""
+
+
+@dataclass(frozen=True)
+class Measure:
+    """What a partial is, where it is so simple that no SQL is needed for it: one of bare columns, without FILTER."""
+
+    kind: Literal["count", "sum", "min", "max", "edge", "value"]
+    """`edge` is the least or the greatest `by`, and `value` the smallest value of `column` there."""
+    column: str | None = None
+    """None for `count(*)`."""
+    by: str | None = None
+    lowest: bool = True
+    passes_null: bool = True
+    """Whether tuples are passed over where `column` is NULL."""
 
 
 @dataclass(frozen=True)
@@ -54,6 +71,13 @@ class Aggregation:
     columns: tuple[str, ...]
     """The input columns that partials, held values and functions need."""
     called: tuple[Called, ...] = ()
+    measures: tuple[Measure | None, ...] = ()
+    """What the partials are; None for those that need SQL."""
+
+    @property
+    def counted_measures(self) -> tuple[Measure | None, ...]:
+        """What the partials of `counted` are."""
+        return self.measures if self.tuple_count in dict(self.partials) else (*self.measures, Measure("count"))
 
     @property
     def whole(self) -> tuple[str, ...]:

@@ -67,6 +67,7 @@ def decompose(outputs: Outputs, schema: pa.Schema, *, on: str) -> Aggregation:
             table.distinct,
             _typed(values, tuples),
             tuple(table.results),
+            table.bare,
         )
         for table in parts.held
     )
@@ -90,6 +91,7 @@ def decompose(outputs: Outputs, schema: pa.Schema, *, on: str) -> Aggregation:
         pa.schema([fields[name] for name in names]),
         tuple(name for name in schema.names if name in used),
         called,
+        tuple(parts.measures),
     )
 
 

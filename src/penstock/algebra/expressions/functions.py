@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, Literal
 
 import pyarrow as pa
 
 from penstock.algebra.expressions import kernel
+from penstock.algebra.expressions.aggregation import Measure
 from penstock.algebra.expressions.expression import Expression
 from penstock.errors import QueryError
 
@@ -51,6 +52,17 @@ class Call:
         kind = self.value.type
         return kind.value_type if pa.types.is_dictionary(kind) else kind
 
+    def measure(
+        self, kind: Literal["count", "sum", "min", "max", "edge", "value"], by: Expression | None = None, **how: bool
+    ) -> Measure | None:
+        """What a partial of this call is, if it is simple."""
+        if self.where or (by is not None and by.column is None):
+            return None
+        if not self.arguments:
+            return Measure(kind)
+        column = self.value.column
+        return None if column is None else Measure(kind, column, None if by is None else by.column, **how)
+
     def filtered(self, aggregate: str, *conditions: str) -> str:
         """An aggregate over the tuples that the call's FILTER and further conditions let through."""
         where = self.kept(*conditions)
@@ -70,6 +82,7 @@ class HeldParts:
     where: str | None
     distinct: bool
     results: list[tuple[str, str]] = field(default_factory=list)
+    bare: tuple[tuple[str, ...] | None, str | None] = (None, None)
 
 
 @dataclass
@@ -79,9 +92,10 @@ class Parts:
     prefix: str
     partials: list[tuple[str, str]] = field(default_factory=list)
     merges: list[tuple[str, str]] = field(default_factory=list)
+    measures: list[Measure | None] = field(default_factory=list)
     held: list[HeldParts] = field(default_factory=list)
 
-    def partial(self, aggregate: str, merge: str) -> str:
+    def partial(self, aggregate: str, merge: str, measure: Measure | None = None) -> str:
         """The column of a partial aggregate. In `merge`, `{}` is that column; other columns stand as they are."""
         for (name, known), (_, merged) in zip(self.partials, self.merges, strict=True):
             if (known, merged) == (aggregate, merge.replace("{}", name)):
@@ -89,6 +103,7 @@ class Parts:
         name = f"{self.prefix}p{len(self.partials)}"
         self.partials.append((name, aggregate))
         self.merges.append((name, merge.replace("{}", name)))
+        self.measures.append(measure)
         return name
 
     def hold(self, call: Call, values: tuple[str, ...], *, result: str, nulls: bool = False) -> str:
@@ -98,13 +113,22 @@ class Parts:
         key = (values, where, call.distinct)
         table = next((known for known in self.held if (known.values, known.where, known.distinct) == key), None)
         if table is None:
-            table = HeldParts(f"{self.prefix}h{len(self.held)}", *key)
+            table = HeldParts(f"{self.prefix}h{len(self.held)}", *key, bare=_bare(call, values, nulls=nulls))
             self.held.append(table)
         name = next((name for name, known in table.results if known == result), None)
         if name is None:
             name = f"{self.prefix}r{sum(len(known.results) for known in self.held)}"
             table.results.append((name, result))
         return name
+
+
+def _bare(call: Call, values: tuple[str, ...], *, nulls: bool) -> tuple[tuple[str, ...] | None, str | None]:
+    """The columns that kept values are, and which of them must not be NULL."""
+    known = {each.sql: each.column for each in (*call.arguments, *([call.on] if call.on is not None else []))}
+    columns = [known.get(value) for value in values]
+    if call.where or None in columns:
+        return None, None
+    return tuple(column for column in columns if column is not None), None if nulls else columns[0]
 
 
 Plan = Callable[[Call, Parts], str]
@@ -139,7 +163,7 @@ def _count(call: Call, parts: Parts) -> str:
 
 def _counted(call: Call, parts: Parts) -> str:
     counted = call.value.sql if call.arguments else "*"
-    return parts.partial(call.filtered(f"count({counted})"), "CAST(sum({}) AS BIGINT)")
+    return parts.partial(call.filtered(f"count({counted})"), "CAST(sum({}) AS BIGINT)", call.measure("count"))
 
 
 def _total(call: Call, parts: Parts) -> str:
@@ -149,7 +173,8 @@ def _total(call: Call, parts: Parts) -> str:
         return parts.hold(call, (value.sql,), result="sum(DISTINCT {v}0)")
     if call.small:
         # 64 bits are half of what DuckDB's own sum (128 bits) would make us carry.
-        return parts.partial(f"CAST({call.filtered(f'sum({value.sql})')} AS BIGINT)", "CAST(sum({}) AS BIGINT)")
+        total = f"CAST({call.filtered(f'sum({value.sql})')} AS BIGINT)"
+        return parts.partial(total, "CAST(sum({}) AS BIGINT)", call.measure("sum"))
     return parts.partial(call.filtered(f"sum({value.sql})"), "sum({})")
 
 
@@ -169,7 +194,8 @@ def _avg(call: Call, parts: Parts) -> str:
 
 def _extreme(call: Call, parts: Parts) -> str:
     function = call.function
-    return parts.partial(call.filtered(f"{function}({call.value.sql})"), f"{function}({{}})")
+    measure = call.measure("min") if function == "min" else call.measure("max") if function == "max" else None
+    return parts.partial(call.filtered(f"{function}({call.value.sql})"), f"{function}({{}})", measure)
 
 
 def _spread(call: Call, parts: Parts) -> str:
@@ -205,15 +231,21 @@ def _ends(call: Call, parts: Parts) -> str:
             f"{call.text} has nothing to order by: the window attribute is no column", hint="name one: first(x, by)"
         )
     conditions = [f"{by.sql} IS NOT NULL"]
-    if call.function.startswith("arg"):
+    passes = call.function.startswith("arg")
+    if passes:
         conditions.append(f"{value} IS NOT NULL")
     extreme, order = ("min", "ASC") if lowest else ("max", "DESC")
     # A sort key puts (by, value) in one order for every type; only `by` is kept beside the value, to merge on.
     key = "arg_min_null({0}, create_sort_key({1}, '{2} NULLS LAST', {0}, 'ASC NULLS LAST'))"
-    edge = parts.partial(call.filtered(f"{extreme}({by.sql})", *conditions), f"{extreme}({{}})")
+    edge = parts.partial(
+        call.filtered(f"{extreme}({by.sql})", *conditions),
+        f"{extreme}({{}})",
+        call.measure("edge", by, lowest=lowest, passes_null=passes),
+    )
     return parts.partial(
         call.filtered(key.format(value, by.sql, order), *conditions),
         f"{key.format('{}', edge, order)} FILTER (WHERE {edge} IS NOT NULL)",
+        call.measure("value", by, lowest=lowest, passes_null=passes),
     )
 
 

@@ -21,6 +21,7 @@ from penstock.algebra.temporal.properties import Properties
 from penstock.algebra.ticks import span_text
 from penstock.algebra.window import Window, start_field
 from penstock.boxes.aggregate.by_group.box import ByMark, GroupwiseAggregate, Periodic
+from penstock.boxes.aggregate.closing import PARTIAL, TUPLES
 from penstock.boxes.aggregate.low_level.box import LowLevel
 
 if TYPE_CHECKING:
@@ -79,6 +80,14 @@ class Aggregate(Stateful):
     @property
     def partition(self) -> tuple[str, ...]:
         return self.by
+
+    def timed(self, part: str) -> bool:
+        # One time for a window and group is enough, and there can be many held values.
+        return part in (PARTIAL, TUPLES)
+
+    @property
+    def coded(self) -> frozenset[str]:
+        return frozenset(self.by) - {self.on, *self.aggregation.columns} if self.reduces else frozenset()
 
     @property
     def reduces(self) -> bool:

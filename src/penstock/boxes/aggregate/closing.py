@@ -11,6 +11,8 @@ from penstock.algebra.hidden import ARRIVED
 WINDOW = "#window"
 PARTIAL = "partial"
 """The part of an aggregate's traffic and state that holds decomposed aggregates; held values go by their own names."""
+TUPLES = "tuples"
+"""The part of its traffic with tuples that were not worth reducing before they are together with all others."""
 WHOLE = "whole"
 """The part with the tuples that Python functions are called with."""
 TICK = "#tick"

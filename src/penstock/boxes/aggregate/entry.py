@@ -6,6 +6,7 @@ tuples of the running train only, and lets go of all of them at its end.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -13,14 +14,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.algebra.expressions import kernel
+from penstock.algebra.expressions.aggregation import Held
 from penstock.algebra.expressions.kernel import quote
 from penstock.algebra.hidden import ARRIVED, SEQ
 from penstock.algebra.ticks import to_ticks
 from penstock.boxes.aggregate.box import Aggregate
-from penstock.boxes.aggregate.closing import PARTIAL, TICK, WHOLE
-from penstock.boxes.aggregate.dense_counter import DenseCounter
+from penstock.boxes.aggregate.closing import PARTIAL, TICK, TUPLES, WHOLE
+from penstock.boxes.aggregate.dense_groups import DenseGroups, Measured
 from penstock.boxes.aggregate.low_level.box import LowLevel
-from penstock.operators.groups import repeats
+from penstock.operators.groups import group_numbers, repeats
 
 PANE = "#pane"
 
@@ -30,6 +32,11 @@ REDUCE_BYTES = 256 * 1024 * 1024
 """The same in bytes, so that wide tuples do not take more memory than narrow ones."""
 FEW_ROWS = 65_536
 """Fewer tuples, if they come first, do not tell whether a table would be sparse."""
+WORTH = 3
+"""Tuples of a group, on the average, from which on it pays to reduce them before they are sent to its bucket: what is
+left has to be sent and merged, too."""
+SAMPLE = 16_384
+"""Tuples that are looked at to judge it."""
 MOST_ARRIVALS = 16
 """Tuples of a batch that arrived at more different times are grouped by hashing."""
 
@@ -41,8 +48,11 @@ class SubAggregateOp:
         self._box = box
         keys = ", ".join(quote(k) for k in (PANE, *box.by))
         kinds = [box.inputs[0].schema.field(k).type for k in box.by]
-        counts_only = len(box.aggregation.counted) == 1 and not box.aggregation.held and not box.aggregation.called
-        self._dense = DenseCounter(kinds, box.window.pane) if counts_only and DenseCounter.suits(kinds) else None
+        # What a low level lets go of are partial aggregates already, and hardly ever two of one group.
+        self._partial_already = isinstance(box.inputs[0].box, LowLevel)
+        self._suits = DenseGroups.suits(kinds)
+        measured = _measured(box) if self._suits and not self._partial_already else None
+        self._dense = DenseGroups(kinds, box.window.pane, measured) if measured is not None else None
         self._held = {
             held.name: (
                 f"SELECT {'DISTINCT ' if held.distinct else ''}{keys}"
@@ -51,11 +61,14 @@ class SubAggregateOp:
             )
             for held in box.aggregation.held
         }
-        # What a low level lets go of are partial aggregates already, and hardly ever two of one group.
-        self._partial_already = isinstance(box.inputs[0].box, LowLevel)
         self._gathered: list[pa.Table] = []
         self._rows = self._bytes = 0
-        self._reduced: dict[str, list[pa.Table]] = {PARTIAL: [], **{name: [] for name in self._held}, WHOLE: []}
+        self._reduced: dict[str, list[pa.Table]] = {
+            PARTIAL: [],
+            TUPLES: [],
+            **{name: [] for name in self._held},
+            WHOLE: [],
+        }
 
     def process(self, slot: int, tuples: pa.Table) -> None:
         rest = self._count(self._dense, tuples) if self._dense is not None else tuples
@@ -63,6 +76,7 @@ class SubAggregateOp:
             self._gather(rest)
 
     def _gather(self, tuples: pa.Table) -> None:
+        tuples = _decoded(tuples, self._box.inputs[0].schema)
         self._gathered.append(tuples)
         self._rows += tuples.num_rows
         self._bytes += tuples.nbytes
@@ -83,13 +97,15 @@ class SubAggregateOp:
             tables.clear()
             yield part, whole
 
-    def _count(self, dense: DenseCounter, tuples: pa.Table) -> pa.Table | None:
+    def _count(self, dense: DenseGroups, tuples: pa.Table) -> pa.Table | None:
         """Count tuples directly; what could not be counted is left for hashing, and so is all that follows."""
         box = self._box
         stretches = [stretch for batch in tuples.to_batches() for stretch in _by_arrival(batch)]
         for number, (batch, arrived, few) in enumerate(stretches):
             keys = [batch.column(k) for k in box.by]
-            if few and dense.add(keys, to_ticks(batch.column(box.on)), arrived):
+            ticks = to_ticks(batch.column(box.on))
+            if few and (dense.add(keys, ticks, arrived, batch) or self._count_codes(keys, ticks, arrived, batch)):
+                self._hold(batch, ticks)
                 continue
             if few and dense.empty and batch.num_rows < FEW_ROWS:
                 self._gather(pa.Table.from_batches([batch]))  # a table has to be filled: those that follow may do it
@@ -99,8 +115,35 @@ class SubAggregateOp:
                 return pa.Table.from_batches([rest for rest, _, _ in stretches[number:]])
         return None
 
-    def _keep_counts(self, dense: DenseCounter) -> None:
-        counts = dense.flush((PANE, *self._box.by, self._box.tuple_count), ARRIVED)
+    def _hold(self, tuples: pa.RecordBatch, ticks: pa.Array) -> None:
+        """Keep the values of tuples as they are."""
+        for held in self._box.aggregation.held:
+            values, present = held.bare
+            assert values is not None
+            panes = pane_numbers(pa.chunked_array([ticks]), self._box.window.pane)
+            columns = [panes, *(tuples.column(name) for name in (*self._box.by, *values))]
+            table = pa.table(columns, names=[PANE, *self._box.by, *(name for name, _ in held.values)])
+            if present is not None and tuples.column(present).null_count:
+                table = table.filter(pc.is_valid(tuples.column(present)))
+            if table.num_rows:
+                self._reduced[held.name].append(table)
+
+    def _count_codes(
+        self, keys: Sequence[pa.Array], ticks: pa.Array, arrived: int | None, tuples: pa.RecordBatch
+    ) -> bool:
+        """Count a train by itself, where texts come as codes: there are no more groups than its dictionaries say."""
+        if not any(pa.types.is_dictionary(key.type) for key in keys):
+            return False
+        kinds = [self._box.inputs[0].schema.field(k).type for k in self._box.by]
+        alone = DenseGroups(kinds, self._box.window.pane, _measured(self._box), by_codes=True)
+        if not alone.add(keys, ticks, arrived, tuples):
+            return False
+        self._keep_counts(alone)
+        return True
+
+    def _keep_counts(self, dense: DenseGroups) -> None:
+        partials = (name for name, _ in self._box.aggregation.counted)
+        counts = dense.flush((PANE, *self._box.by, *partials), ARRIVED)
         if counts is not None:
             self._reduced[PARTIAL].append(counts)
 
@@ -116,14 +159,32 @@ class SubAggregateOp:
         if self._partial_already:
             self._reduced[PARTIAL].append(self._counted_once(tuples))
             return
-        self._reduced[PARTIAL].append(_grouped(self._box, tuples, self._box.aggregation.counted))
-        for name, query in self._held.items():
-            kept = kernel.run(query, tuples=tuples)
+        if isinstance(self._box, Aggregate) and self._box.reduces and _hardly_reduced(self._box, tuples):
+            self._reduced[TUPLES].append(tuples.select(_sent_columns(self._box, tuples)))
+            return
+        self._reduced[PARTIAL].append(reduced(self._box, tuples))
+        for held in self._box.aggregation.held:
+            kept = self._as_they_are(held, tuples)
+            kept = kernel.run(self._held[held.name], tuples=tuples) if kept is None else kept
             if kept.num_rows:
-                self._reduced[name].append(kept)
+                self._reduced[held.name].append(kept)
         if self._box.aggregation.called:
             whole = tuples.append_column(TICK, ticks)
             self._reduced[WHOLE].append(whole.select([PANE, *whole_columns(self._box), SEQ]))
+
+    def _as_they_are(self, held: Held, tuples: pa.Table) -> pa.Table | None:
+        """Values that need not be made distinct, as hardly any comes twice; None if that is not so."""
+        columns, present = held.bare
+        schema = self._box.inputs[0].schema
+        if columns is None or not (held.distinct and self._suits and _of_own_types(held, schema)):
+            return None
+        keys = [PANE, *self._box.by]
+        found = pa.table(
+            [tuples.column(name) for name in (*keys, *columns)], names=[*keys, *(name for name, _ in held.values)]
+        )
+        if present is not None and tuples.column(present).null_count:
+            found = found.filter(pc.is_valid(tuples.column(present)))
+        return None if repeats(found, found.column_names) else found
 
     def _counted_once(self, tuples: pa.Table) -> pa.Table:
         """Partial aggregates as they are, each a tuple."""
@@ -131,6 +192,55 @@ class SubAggregateOp:
         tuples = tuples.append_column(self._box.tuple_count, once)
         arrived = [ARRIVED] if ARRIVED in tuples.column_names else []
         return tuples.select([PANE, *self._box.by, *(name for name, _ in self._box.aggregation.counted), *arrived])
+
+
+def _hardly_reduced(box: Aggregate, tuples: pa.Table) -> bool:
+    """Whether a group has so few of the tuples that they are reduced once, in its bucket, instead of here and there."""
+    if not box.by or tuples.num_rows < FEW_ROWS:
+        return False
+    met = SAMPLE - (int(group_numbers(tuples.slice(0, SAMPLE), box.by).max()) + 1)
+    # As often as tuples of the sample meet one another in a group, they would if there were so many groups, evenly.
+    groups = SAMPLE * SAMPLE / (2 * max(1, met))
+    return bool(tuples.num_rows < WORTH * groups * -math.expm1(-tuples.num_rows / groups))
+
+
+def _sent_columns(box: Aggregate, tuples: pa.Table) -> list[str]:
+    arrived = [ARRIVED] if ARRIVED in tuples.column_names else []
+    return list(dict.fromkeys((PANE, *box.by, *box.aggregation.columns, *arrived)))
+
+
+def _measured(box: Aggregate | LowLevel) -> Measured | None:
+    """What is found of every group without SQL; None if that is not all. Values that are held as they are need none."""
+    aggregation, schema = box.aggregation, box.inputs[0].schema
+    if aggregation.called or not all(_held_as_they_are(held, schema) for held in aggregation.held):
+        return None
+    known = {field.name: field.type for field in aggregation.partial_schema}
+    partials = pa.schema([(name, known.get(name, pa.int64())) for name, _ in aggregation.counted])
+    return Measured.of(aggregation.counted_measures, schema, partials)
+
+
+def _held_as_they_are(held: Held, schema: pa.Schema) -> bool:
+    return not held.distinct and _of_own_types(held, schema)
+
+
+def _of_own_types(held: Held, schema: pa.Schema) -> bool:
+    """Whether held values are columns of tuples, and the kernel would give them the same types."""
+    columns, _ = held.bare
+    if columns is None:
+        return False
+    return all(schema.field(name).type == kind for name, kind in zip(columns, held.schema.types, strict=True))
+
+
+def _decoded(tuples: pa.Table, schema: pa.Schema) -> pa.Table:
+    """Tuples whose texts are no codes any more, unless they are declared so: other trains may not have them so."""
+    coded = [
+        f.name
+        for f in tuples.schema
+        if pa.types.is_dictionary(f.type) and pa.types.is_string(schema.field(f.name).type)
+    ]
+    if not coded:
+        return tuples
+    return tuples.cast(pa.schema([schema.field(f.name) if f.name in coded else f for f in tuples.schema]))
 
 
 def _by_arrival(batch: pa.RecordBatch) -> list[tuple[pa.RecordBatch, int | None, bool]]:
@@ -167,6 +277,11 @@ def merged(box: Aggregate | LowLevel, tuples: pa.Table) -> pa.Table:
         return tuples
     # The kernel has types of its own for some keys.
     return _grouped(box, tuples, box.aggregation.counted_merges).cast(tuples.schema)
+
+
+def reduced(box: Aggregate | LowLevel, tuples: pa.Table) -> pa.Table:
+    """The partial aggregates of tuples, by pane and group."""
+    return _grouped(box, tuples, box.aggregation.counted)
 
 
 def _grouped(box: Aggregate | LowLevel, tuples: pa.Table, aggregates: Sequence[tuple[str, str]]) -> pa.Table:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -17,10 +16,10 @@ from penstock.algebra.expressions.kernel import quote
 from penstock.algebra.floors import Floors
 from penstock.algebra.hidden import ARRIVED, SEQ
 from penstock.algebra.marks import Marks
-from penstock.algebra.ticks import BEGINNING, END, from_ticks
+from penstock.algebra.ticks import from_ticks
 from penstock.boxes.aggregate.box import Aggregate
-from penstock.boxes.aggregate.closing import PARTIAL, WHOLE, WINDOW, close_query, table_name
-from penstock.boxes.aggregate.entry import PANE, merged
+from penstock.boxes.aggregate.closing import PARTIAL, TUPLES, WHOLE, WINDOW, close_query, table_name
+from penstock.boxes.aggregate.entry import PANE, merged, reduced
 from penstock.boxes.aggregate.group_windows import Windows
 from penstock.boxes.aggregate.python_calls import Calls
 from penstock.operators.arrival_order import in_arrival_order
@@ -47,8 +46,9 @@ class AggregateOp(Holder):
         """Tuples whose last window has closed, since this operator was made."""
 
     def receive(self, part: str, partials: pa.Table) -> None:
-        # One QoS timestamp for a window and group is enough, and it would make equal held values differ.
-        partials = partials if part == PARTIAL else partials.drop_columns([ARRIVED])
+        if part not in (PARTIAL, TUPLES) and ARRIVED in partials.column_names:
+            # It would make equal held values differ.
+            partials = partials.drop_columns([ARRIVED])
         self._arrived.setdefault(part, []).append(partials)
 
     def purge(self, floors: Sequence[Floors]) -> int:
@@ -166,17 +166,24 @@ class AggregateOp(Holder):
     def _take(self) -> dict[str, pa.Table]:
         """What has arrived, by part."""
         arrived, self._arrived = self._arrived, {}
+        if (tuples := arrived.pop(TUPLES, None)) is not None:
+            arrived.setdefault(PARTIAL, []).append(_reduced(self._box, pa.concat_tables(tuples)))
         return {part: _in_one(part, tables) for part, tables in arrived.items()}
 
     def _still_needed(self, part: str, tuples: pa.Table, last: int) -> pa.Table:
         """Without the panes whose last window has closed; their tuples are released."""
-        panes = tuples.column(PANE).to_numpy()
-        window = self._box.window
-        needed = np.floor_divide(panes, window.advance // window.pane) > np.int64(min(max(last, BEGINNING), END))
+        window, panes = self._box.window, tuples.column(PANE)
+        first = (last + 1) * (window.advance // window.pane)
+        # Most often all or none, and a look at the bounds shows it.
+        lowest, highest = (bound.as_py() for bound in pc.min_max(panes).values())
+        if lowest is None or lowest >= first:
+            return tuples
+        needed = pc.greater_equal(panes, first) if highest >= first else None
         if part == PARTIAL:
             counts = tuples.column(self._box.tuple_count)
-            self.released += int(pc.sum(counts.filter(pa.array(~needed))).as_py() or 0)
-        return tuples if needed.all() else tuples.filter(pa.array(needed))
+            gone = counts if needed is None else counts.filter(pc.invert(needed))
+            self.released += int(pc.sum(gone).as_py() or 0)
+        return tuples.slice(0, 0) if needed is None else tuples.filter(needed)
 
     def _purge(self, last: int) -> None:
         self.released += self._drop(p for p in self._slots.numbers() if self._box.window.last_of_pane(p) <= last)
@@ -221,6 +228,15 @@ def _floor_division(dividend: str, divisor: int) -> str:
 def _in_one(part: str, tables: list[pa.Table]) -> pa.Table:
     """What arrived of a part; whole tuples in order of arrival, which the order of chunks keeps from then on."""
     return in_arrival_order(tables).drop_columns([SEQ]) if part == WHOLE else pa.concat_tables(tables)
+
+
+def _reduced(box: Aggregate, tuples: pa.Table) -> pa.Table:
+    """The partial aggregates of tuples, in the columns that an entry would have sent."""
+    arrived = _together(tuples.column(ARRIVED))
+    if arrived is None:
+        return reduced(box, tuples)
+    partials = reduced(box, tuples.drop_columns([ARRIVED]))
+    return partials.append_column(ARRIVED, pa.repeat(pa.scalar(arrived, pa.int64()), partials.num_rows))
 
 
 def _together(arrived: pa.ChunkedArray) -> int | None:

@@ -42,7 +42,7 @@ class AsOpenClose(Stateless):
     def spread(self, keys: tuple[str, ...]) -> tuple[str, ...] | None:
         return keys if {*keys} <= {*self.payload} else None
 
-    def operator(self, needed: Collection[str], rows: pa.Table | None = None) -> Operator:
+    def operator(self, needed: Collection[str]) -> Operator:
         from penstock.boxes.as_open_close.operator import AsOpenCloseOp
 
         return AsOpenCloseOp(self, needed)

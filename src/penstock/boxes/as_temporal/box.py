@@ -96,7 +96,7 @@ class AsTemporal(Stateless):
         names = {name: name for name in self.payload} | {self.start: VS}
         return tuple(names[key] for key in keys) if all(key in names for key in keys) else None
 
-    def operator(self, needed: Collection[str], rows: pa.Table | None = None) -> Operator:
+    def operator(self, needed: Collection[str]) -> Operator:
         from penstock.boxes.as_temporal.operator import AsTemporalOp
 
         return AsTemporalOp(self, needed)

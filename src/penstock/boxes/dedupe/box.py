@@ -36,6 +36,10 @@ class Dedupe(Stateful):
         return (self.on, *self.by)
 
     @property
+    def remembers(self) -> bool:
+        return True
+
+    @property
     def on_type(self) -> pa.DataType:
         return self.inputs[0].schema.field(self.on).type
 

@@ -96,7 +96,7 @@ class Filter(Sieve):
         asked = (*self.bounds_asked(), *((None,) if self.rest else ()))
         return either(both(own, other) for own, other in zip(asked, behind, strict=True))
 
-    def operator(self, needed: Collection[str], rows: pa.Table | None = None) -> Operator:
+    def operator(self, needed: Collection[str]) -> Operator:
         from penstock.boxes.filter.operator import FilterOp
 
         # Of a box with several outputs nobody says what is needed of each.

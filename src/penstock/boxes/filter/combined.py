@@ -11,8 +11,6 @@ from dataclasses import dataclass
 from functools import reduce
 from typing import TYPE_CHECKING, ClassVar
 
-import pyarrow as pa
-
 from penstock.algebra.expressions.bounds import Bounds, both
 from penstock.algebra.expressions.expression import Expression
 from penstock.boxes.filter.box import Sieve
@@ -37,7 +35,7 @@ class CombinedFilter(Sieve):
     def bounds_before(self, slot: int, behind: Sequence[Bounds | None]) -> Bounds | None:
         return reduce(both, self.bounds_asked(), behind[0])
 
-    def operator(self, needed: Collection[str], rows: pa.Table | None = None) -> Operator:
+    def operator(self, needed: Collection[str]) -> Operator:
         from penstock.boxes.filter.operator import CombinedFilterOp
 
         return CombinedFilterOp(self, needed)

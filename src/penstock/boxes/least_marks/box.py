@@ -45,7 +45,7 @@ class Progress(Stateless):
         # No tuple passes, but what a bucket knows of progress is true of its own tuples only.
         return keys
 
-    def operator(self, needed: Collection[str], rows: pa.Table | None = None) -> Operator:
+    def operator(self, needed: Collection[str]) -> Operator:
         from penstock.boxes.least_marks.workers import ProgressOp
 
         return ProgressOp()

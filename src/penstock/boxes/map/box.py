@@ -160,7 +160,7 @@ class Map(Stateless):
         names = {c: name for name in reversed(list(by)) if (c := known[name].column) is not None}
         return None if time is None else Along(time, names, known)
 
-    def operator(self, needed: Collection[str], rows: pa.Table | None = None) -> Operator:
+    def operator(self, needed: Collection[str]) -> Operator:
         from penstock.boxes.map.operator import MapOp
 
         return MapOp(self, needed)

@@ -66,7 +66,7 @@ class Union(Stateless):
     def mark_way(self, on: str, by: Collection[str]) -> Together:
         return Together(tuple(Branching({name: name for name in by}, on) for _ in self.inputs), parts=True)
 
-    def operator(self, needed: Collection[str], rows: pa.Table | None = None) -> Operator:
+    def operator(self, needed: Collection[str]) -> Operator:
         from penstock.boxes.union.operator import UnionOp
 
         return UnionOp(self, needed)

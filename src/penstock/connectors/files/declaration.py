@@ -8,8 +8,8 @@ of them holds back the low-water mark while another is read to its end.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Final, Literal
 
@@ -69,6 +69,17 @@ class Files(Connector):
     csv: CsvOptions
     tuning: Tuning
     grow: Grow = False
+    coded: frozenset[str] = frozenset()
+    """Columns that may come as codes of a dictionary."""
+
+    asked: frozenset[str] | None = None
+    """The columns that are read; all, if nobody says."""
+
+    def asking(self, columns: Collection[str]) -> Files:
+        return replace(self, asked=frozenset(columns))
+
+    def coding(self, columns: frozenset[str]) -> Files:
+        return replace(self, coded=columns) if columns else self
 
     @property
     def bounded(self) -> bool:
@@ -170,7 +181,7 @@ class Files(Connector):
 
     def reader(self, format_name: str) -> Format:
         readers: dict[str, Format] = {
-            "parquet": Parquet(),
+            "parquet": Parquet(self.coded),
             "arrow": ArrowIpc(),
             "csv": Delimited(self.csv),
             "jsonl": JsonLines(self.csv.timestamp_formats),

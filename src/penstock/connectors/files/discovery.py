@@ -54,6 +54,8 @@ class Taken:
     known: Known | None
     seen: Listed | None = None
     """What it looked like when it was last compared."""
+    sure: bool = False
+    """Whether a change since then would show."""
     told: int = 0
     """Bytes that were added to it, and reported."""
 
@@ -183,7 +185,7 @@ class Discovery:
     def _text_bytes(self, reader: Format, part: Part, name: str) -> Mapping[str, float]:
         """What texts take up: looked at in files that are large enough for it to matter, and in the first one."""
         if part.size > _SAMPLED_BYTES or name not in self._texts:
-            self._texts[name] = reader.texts(part, self._schema)
+            self._texts[name] = reader.texts(part, self._schema, self._connector.asked)
         return self._texts[name]
 
     def _read_on(self, found: Sorted, entry: dict[str, list[Any]]) -> None:
@@ -220,7 +222,9 @@ class Discovery:
     def _compare(self, file: Listed, taken: Taken, *, fresh: bool) -> Iterable[dict[str, Any]]:
         """What is to be told of a known file; an error if it has changed in a way that it must not."""
         at_first = taken.known is not None and (taken.known.size, taken.known.time) == (file.size, file.time)
-        if at_first or (taken.seen == file and settled(file.time, time.time_ns()) is not None):
+        sure = settled(file.time, time.time_ns()) is not None
+        # As long as a change may leave no trace, one look more is taken when it no longer may: not one all the time.
+        if at_first or (taken.seen == file and (taken.sure or not sure)):
             return []
         lines = self._connector.line_oriented(taken.format, file.path)
         change = self._change(file, taken, lines=lines)
@@ -229,7 +233,7 @@ class Discovery:
             if fresh:
                 raise changed(file.path, taken.size, change)
             return []
-        taken.seen = file
+        taken.seen, taken.sure = file, sure
         more = file.size - taken.size
         if more <= 0:
             return []

@@ -6,6 +6,7 @@ where it is long enough, it ends with a part, so that no part is decoded twice w
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -13,9 +14,19 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
-from penstock.connectors.connector import UNLIMITED, Advance, Feed, Journal, Limit, Position, Split, row_bytes
+from penstock.connectors.connector import (
+    UNLIMITED,
+    Advance,
+    Feed,
+    Journal,
+    Limit,
+    Position,
+    Split,
+    fixed_width,
+    row_bytes,
+)
 from penstock.connectors.files.discovery import Discovery
-from penstock.connectors.files.formats.format import BrokenFileError, Reach
+from penstock.connectors.files.formats.format import BrokenFileError, Part, Reach
 from penstock.connectors.files.formats.text_blocks import compression_of
 from penstock.connectors.files.known_files import Known
 from penstock.connectors.train_room import TrainRoom
@@ -78,6 +89,7 @@ class FilesFeed(Feed):
     def __post_init__(self) -> None:
         self._discovery = Discovery(self.connector, self.expected)
         self._texts: dict[int, Mapping[str, float]] = {}
+        self._looked_again: set[int] = set()
         self._checked = False
         self._recalled: int | None = 0
 
@@ -166,7 +178,7 @@ class FilesFeed(Feed):
                 return place
             train.add(max(1, part.rows), 0)
             return None
-        width = row_bytes(self.expected, train.limit.columns, self._texts.get(part.file))
+        width = row_bytes(self.expected, train.limit.columns, self._text_bytes(part, train.limit.columns))
         room = min(train.rows_left, train.room(width))
         rest = _slice(part, place, None)
         if part.counted:
@@ -190,6 +202,22 @@ class FilesFeed(Feed):
         reach = self._reach(rest, room)
         train.add(reach.rows, width)
         return reach.place
+
+    def _text_bytes(self, part: FileSplit, columns: Sequence[str] | None) -> Mapping[str, float]:
+        """What texts take up. Columns that were not asked for when the file was found are looked at now."""
+        known = self._texts.get(part.file, {})
+        missing = [
+            one.name
+            for one in self.expected
+            if one.name not in known and fixed_width(one.type) is None and (columns is None or one.name in columns)
+        ]
+        if missing and part.file not in self._looked_again:
+            self._looked_again.add(part.file)
+            whole = Part(self.connector.files(), part.path, part.size, 0, part.size)
+            with contextlib.suppress(BrokenFileError, OSError):  # whoever reads it tells
+                found = self.connector.reader(part.format).texts(whole, self.expected, missing)
+                self._texts[part.file] = known = {**known, **found}
+        return known
 
     def _count(self, train: _Train) -> None:
         """Count what was bounded so far: the bounds leave no room, but there may be some."""

@@ -74,7 +74,7 @@ class SourceNode:
                 yield Port(self.box, Source.ERRORS), Element(UNKNOWN, row)
         for at, row in enumerate(single(pa.Table.from_batches([chunk.tuples]))):
             yield from self._tuple(row, shard, now, number + at, origin)
-        stated = strongest(self.box, chunk.stated)
+        stated = strongest(self.box, chunk.stated).with_joint(chunk.joint)
         if stated.says_anything:
             yield from self._state(shard, stated)
 

@@ -14,6 +14,7 @@ from penstock.boxes.aggregate.by_group.box import GroupwiseAggregate
 from penstock.boxes.cleanse.box import Cleanse
 from penstock.boxes.join.box import Join
 from penstock.boxes.table_join.box import TableJoin
+from penstock.boxes.table_join.known_rows import KnownRows
 from penstock.boxes.union.box import Union
 from penstock.errors import InternalError
 from penstock.plan.plan import Plan
@@ -67,7 +68,7 @@ class Wiring:
             buffer.put(element)
         if element.tuple is not None:
             for arc in self.network.consumers(port):
-                if isinstance(arc.consumer, Output):
+                if isinstance(arc.consumer, Output) and arc.slot != Output.MARKS:
                     self.left[arc.consumer.name].append(element.tuple.select(arc.consumer.schema(0).names))
         return [buffer.label for buffer in self.buffers(port)]
 
@@ -103,12 +104,13 @@ class Wiring:
             return Holding(box, inputs, place)
         if not isinstance(box, Stateless):
             raise InternalError(f"nobody does the work of a {box.kind}", box=box.name)
-        rows = None
         if isinstance(box, TableJoin):
             schema = box.loaded(needed[0])
-            rows = box.table.read(schema).select(schema.names)
+            operator = box.operator(needed[0], KnownRows(box.table.read(schema).select(schema.names)))
+        else:
+            operator = box.operator(needed[0])
         kind = Arriving if isinstance(box, Union) and SEQ in needed[0] else Passing
-        return kind(box, inputs, place, box.operator(needed[0], rows))
+        return kind(box, inputs, place, operator)
 
     def _buffer(self, arc: Arc) -> Buffer:
         box, label = arc.consumer, f"{arc.port.name} -> {arc.consumer.name}"

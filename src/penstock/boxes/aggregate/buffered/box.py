@@ -25,6 +25,9 @@ class BufferedAggregate(Aggregate):
     def reduces(self) -> bool:
         return False
 
+    def timed(self, part: str) -> bool:
+        return True
+
     @property
     def pair_use(self) -> JointUse | None:
         # A window that is only computed once it is complete has no groups that could leave before.

@@ -147,6 +147,10 @@ class LowLevel(Stateful):
         return self.aggregation.tuple_count
 
     @property
+    def coded(self) -> frozenset[str]:
+        return frozenset(self.by) - {self.on, *self.aggregation.columns} if self.reduces else frozenset()
+
+    @property
     def reduces(self) -> bool:
         return True
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -53,7 +53,7 @@ class ArrowIpc(Format):
     def reach(self, part: Part, rows: int, schema: pa.Schema) -> Reach:
         return counted_reach(part, rows, _total(part))
 
-    def texts(self, part: Part, schema: pa.Schema) -> Mapping[str, float]:
+    def texts(self, part: Part, schema: pa.Schema, asked: Collection[str] | None = None) -> Mapping[str, float]:
         with opened(part) as file:
             reader = _reader(file, None)
             streamed = not hasattr(reader, "num_record_batches")

@@ -31,12 +31,16 @@ def counted_reach(part: Part, rows: int, total: int) -> Reach:
     return Reach(None, max(0, left)) if left <= rows else Reach(part.first + rows, rows)
 
 
+def _is(kind: pa.DataType, wanted: pa.DataType) -> bool:
+    """Whether values are of a type, or codes of such values."""
+    return bool(kind.equals(wanted) or (pa.types.is_dictionary(kind) and kind.value_type.equals(wanted)))
+
+
 def chunk_of(batch: pa.RecordBatch, origin: str, first: int, schema: pa.Schema, columns: Sequence[str]) -> Chunk:
     """Decoded columns as a chunk; `first` is the number of rows of the file before this batch."""
-    wanted = [schema.field(name) for name in columns]
-    same = all(batch.schema.field(name).type.equals(schema.field(name).type) for name in batch.schema.names)
-    if same:
+    if all(_is(one.type, schema.field(one.name).type) for one in batch.schema):
         arrays = [batch.column(name) for name in columns]
+        wanted = [schema.field(name).with_type(array.type) for name, array in zip(columns, arrays, strict=True)]
         # Without columns there are still rows; and the file's own metadata stays behind.
         return Chunk(pa.record_batch(arrays, schema=pa.schema(wanted)) if arrays else batch.select([]))
     fitted, misfits = fit_table(pa.Table.from_batches([batch]), schema)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -73,7 +73,7 @@ class Delimited(Format):
             return counted_reach(part, rows, record_count(part, names, self._parse_options(part), begin))
         return line_reach(part, rows, begin, spaces_are_blank=False)
 
-    def texts(self, part: Part, schema: pa.Schema) -> Mapping[str, float]:
+    def texts(self, part: Part, schema: pa.Schema, asked: Collection[str] | None = None) -> Mapping[str, float]:
         return text_bytes(self, part, schema)
 
     def discover(self, part: Part) -> pa.Schema:

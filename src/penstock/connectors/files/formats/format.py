@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -86,8 +86,8 @@ class Format(Protocol):
         """Where a train of at most so many rows ends that begins at `part.first`; for parts that are not counted."""
 
     @abstractmethod
-    def texts(self, part: Part, schema: pa.Schema) -> Mapping[str, float]:
-        """What a value takes up, about, in columns of no fixed width."""
+    def texts(self, part: Part, schema: pa.Schema, asked: Collection[str] | None = None) -> Mapping[str, float]:
+        """What a value takes up, about, in columns of no fixed width; in those that are asked for at least."""
 
     @abstractmethod
     def discover(self, part: Part) -> pa.Schema:

@@ -35,12 +35,18 @@ _SLICED_ROWS: Final = 1 << 17
 """The same for row groups that are read in several trains: fewer rows are decoded for the next train to find."""
 _SAMPLE_ROWS: Final = 1 << 10
 _SAMPLE_BUFFER: Final = 1 << 16
+_CODE_BYTES: Final = 8
+"""What a value takes up in a file at most, if it is to come as a code: more where its dictionary is large, or where
+the writer has given it up."""
 _DICTIONARIES: Final = {"PLAIN_DICTIONARY", "RLE_DICTIONARY"}
 
 
 @dataclass(frozen=True)
 class Parquet(Format):
     """The Parquet format."""
+
+    coded: frozenset[str] = frozenset()
+    """Columns of texts that come as codes of a dictionary, where the file has them so."""
 
     def cuts(self, part: Part, tuning: Tuning, schema: pa.Schema) -> list[Cut]:
         with opened(part) as file:
@@ -60,13 +66,26 @@ class Parquet(Format):
         with opened(part) as file:
             return counted_reach(part, rows, sum(_rows(_footer(file), part)))
 
-    def texts(self, part: Part, schema: pa.Schema) -> Mapping[str, float]:
+    def texts(self, part: Part, schema: pa.Schema, asked: Collection[str] | None = None) -> Mapping[str, float]:
+        wanted = [one.name for one in schema if fixed_width(one.type) is None and (asked is None or one.name in asked)]
+        if not wanted:
+            return {}
         with opened(part) as file:
             parquet = _footer(file)
-            wanted = [one.name for one in schema if fixed_width(one.type) is None]
             found = [name for name in wanted if name in parquet.schema_arrow.names]
             # Not read ahead: a look at the first values needs no whole column.
-            return _text_bytes(pq.ParquetFile(file, pre_buffer=False, buffer_size=_SAMPLE_BUFFER), found)
+            lazy = pq.ParquetFile(file, metadata=parquet.metadata, pre_buffer=False, buffer_size=_SAMPLE_BUFFER)
+            return _text_bytes(lazy, found)
+
+    def _coded(self, parquet: pq.ParquetFile, part: Part, schema: pa.Schema, needed: Sequence[str]) -> list[str]:
+        """The needed columns that come as codes."""
+        found = [name for name in needed if name in self.coded]
+        shown, footer = parquet.schema_arrow, parquet.metadata
+        if not found or any(not shown.field(name).type.equals(schema.field(name).type) for name in needed):
+            return []
+        places = {footer.schema.column(at).path: at for at in range(footer.num_columns)}
+        groups = [footer.row_group(at) for at in range(part.at, min(part.end, footer.num_row_groups))]
+        return [name for name in found if all(_few_bytes(group, places[name]) for group in groups)]
 
     def footer(self, part: Part) -> pq.FileMetaData:
         """What a file says of its row groups; for who reads only some of them."""
@@ -90,6 +109,8 @@ class Parquet(Format):
                 raise BrokenFileError(reason, sum(sizes))
             first = sum(parquet.metadata.row_group(at).num_rows for at in range(part.at))
             needed = to_read(parquet.schema_arrow, schema, columns) or [schema.names[0]]
+            if (coded := self._coded(parquet, part, schema, needed)) and only is None:
+                parquet = _footer(file, parquet.metadata, coded)
             place = 0
             for group, size in enumerate(sizes, part.at):
                 low, high = part.first - place, size if part.last is None else min(size, part.last - place)
@@ -100,6 +121,13 @@ class Parquet(Format):
                 elif low < size and high > 0:
                     yield from _slice(part, group, first, (max(0, low), high), needed, schema, columns)
                 first, place = first + size, place + size
+
+
+def _few_bytes(group: pq.RowGroupMetaData, at: int) -> bool:
+    """Whether a column of a row group is in a dictionary, and that is small: codes are then all that is decoded."""
+    column = group.column(at)
+    few = column.total_uncompressed_size <= _CODE_BYTES * max(1, column.num_values)
+    return bool(few and _DICTIONARIES & set(column.encodings))
 
 
 def _whole_group(
@@ -188,9 +216,9 @@ def _text_bytes(parquet: pq.ParquetFile, names: Sequence[str]) -> dict[str, floa
     return found
 
 
-def _footer(file: Any, known: pq.FileMetaData | None = None) -> pq.ParquetFile:
+def _footer(file: Any, known: pq.FileMetaData | None = None, coded: Sequence[str] = ()) -> pq.ParquetFile:
     try:
-        return pq.ParquetFile(file, metadata=known, pre_buffer=True)
+        return pq.ParquetFile(file, metadata=known, pre_buffer=True, read_dictionary=list(coded) or None)
     except (pa.ArrowException, OSError) as error:
         if isinstance(error, OSError) and error.errno is not None:
             raise

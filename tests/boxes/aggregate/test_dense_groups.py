@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import penstock as pk
-from penstock.boxes.aggregate.dense_counter import CELLS_PER_TUPLE, MOST_VALUES, SAMPLE, DenseCounter
+from penstock.boxes.aggregate.dense_groups import CELLS_PER_TUPLE, MOST_VALUES, SAMPLE, DenseGroups
 
 NAMES = ("#pane", "k", "b", "n")
 Train = list[tuple[Any, ...]]
@@ -21,14 +21,14 @@ Train = list[tuple[Any, ...]]
 rows = st.tuples(st.integers(-3, 3), st.sampled_from([None, "x", "y", ""]), st.sampled_from([None, True, False]))
 
 
-def add(counter: DenseCounter, train: Train) -> bool:
+def add(counter: DenseGroups, train: Train) -> bool:
     panes, texts, flags = (list(column) for column in zip(*train, strict=True))
     return counter.add([pa.array(texts, pa.string()), pa.array(flags, pa.bool_())], pa.array(panes, pa.int64()))
 
 
 @given(st.lists(st.lists(rows, min_size=1, max_size=60), min_size=1, max_size=4))
 def test_every_tuple_is_counted_in_its_pane_and_group(trains: list[Train]) -> None:
-    counter = DenseCounter([pa.string(), pa.bool_()], 1)
+    counter = DenseGroups([pa.string(), pa.bool_()], 1)
     counted: Train = []
     for train in trains:
         if add(counter, train):
@@ -48,7 +48,7 @@ def test_every_tuple_is_counted_in_its_pane_and_group(trains: list[Train]) -> No
 
 
 def test_panes_have_the_length_that_was_asked_for() -> None:
-    counter = DenseCounter([], 10)
+    counter = DenseGroups([], 10)
     assert counter.add([], pa.array([-1, 0, 9, 10]))
     found = counter.flush(("#pane", "n"))
     assert found is not None
@@ -57,21 +57,21 @@ def test_panes_have_the_length_that_was_asked_for() -> None:
 
 def test_a_table_that_would_be_sparse_is_left_to_hashing() -> None:
     column = pa.array(range(10))
-    assert not DenseCounter([pa.int64(), pa.int64()], 1).add([column, column], pa.array([0] * 10))
+    assert not DenseGroups([pa.int64(), pa.int64()], 1).add([column, column], pa.array([0] * 10))
 
 
 def test_panes_far_apart_are_left_to_hashing() -> None:
-    assert not DenseCounter([pa.int64()], 1).add([pa.array([1, 1])], pa.array([-(2**62), 2**62]))
+    assert not DenseGroups([pa.int64()], 1).add([pa.array([1, 1])], pa.array([-(2**62), 2**62]))
 
 
 def test_a_column_whose_first_values_hardly_repeat_is_left_to_hashing() -> None:
     ticks = pa.array([0] * SAMPLE)
-    assert not DenseCounter([pa.string()], 1).add([pa.array(map(str, range(SAMPLE)))], ticks)
-    assert DenseCounter([pa.string()], 1).add([pa.array([str(n % 1000) for n in range(SAMPLE)])], ticks)
+    assert not DenseGroups([pa.string()], 1).add([pa.array(map(str, range(SAMPLE)))], ticks)
+    assert DenseGroups([pa.string()], 1).add([pa.array([str(n % 1000) for n in range(SAMPLE)])], ticks)
 
 
 def test_a_column_that_turns_out_to_have_many_values_is_left_to_hashing() -> None:
-    counter = DenseCounter([pa.int64()], 1)
+    counter = DenseGroups([pa.int64()], 1)
     assert counter.add([pa.array([7] * SAMPLE)], pa.array([0] * SAMPLE))
     more = MOST_VALUES + 1
     assert not counter.add([pa.array(range(more))], pa.array([0] * more))
@@ -81,7 +81,7 @@ def test_a_column_that_turns_out_to_have_many_values_is_left_to_hashing() -> Non
 
 
 def test_floats_are_left_to_hashing() -> None:
-    assert not DenseCounter.suits([pa.float64()])
+    assert not DenseGroups.suits([pa.float64()])
 
 
 @pytest.mark.parametrize(
@@ -124,7 +124,7 @@ def test_trains_counted_either_way_meet_in_one_window(kind: pa.DataType) -> None
 
 @given(st.lists(st.tuples(st.integers(0, 3), st.lists(rows, min_size=1, max_size=60)), min_size=1, max_size=5))
 def test_a_group_has_the_time_of_its_first_tuple(trains: list[tuple[int, Train]]) -> None:
-    counter, counted, now = DenseCounter([pa.string(), pa.bool_()], 1), dict[tuple[Any, ...], int](), 0
+    counter, counted, now = DenseGroups([pa.string(), pa.bool_()], 1), dict[tuple[Any, ...], int](), 0
     for later, train in trains:
         now += later
         panes, texts, flags = (list(column) for column in zip(*train, strict=True))
