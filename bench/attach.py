@@ -5,7 +5,8 @@ of live packets comes every quarter of a second. After a while a query is attach
 minute and pair of addresses, as `q4` does; live packets go on coming until it has caught up, and a while longer.
 
 - *latency* is the time from the arrival of a live file to the commit of the batch that takes it.
-- *catch-up* is the number of packets of the history, in a second, that the query reads.
+- *catch-up* is the number of packets that the point holds when the query is attached, by the seconds until the query
+  has caught up with the live ones.
 - *alone* is the same count over the same files, by a run of its own that does nothing else: what `q4` measures.
 
 What is right: equality, for all windows that have closed, with what DuckDB counts over all files.
@@ -33,6 +34,8 @@ LIVE_ROWS: Final = 25_000
 EVERY_SECONDS: Final = 0.25
 QUIET_SECONDS: Final = 15.0
 """How long live packets alone are measured, before the query is attached and after it has caught up."""
+WRITTEN_BEFORE: Final = 240
+"""Live files of the first minute."""
 PATIENCE_SECONDS: Final = 900.0
 SHARES: Final = ("0.3", "1")
 ALONE: Final = "alone"
@@ -136,16 +139,17 @@ def _alone(peer: Peer, job: Job, clock: Clock) -> dict[str, Any]:
 def _attached(engine: Engine, job: Job, clock: Clock) -> dict[str, Any]:
     folder = job.scratch / "in"
     folder.mkdir()
+    live = _Live(folder, job)
     for file in sorted((job.data / "packets").glob("*.parquet")):
         shutil.copy(file, folder / file.name)
     clock.stage("history passes")
     engine.start(folder, job.scratch)
-    live = _Live(folder, job)
     clock.stage("live alone")
     began = time.monotonic()
     live.send(lambda: time.monotonic() - began > QUIET_SECONDS)
     clock.start()
     attached = time.monotonic()
+    history = engine.arrivals()[-1][1]
     engine.attach()
     live.send(lambda: engine.caught_up() is not None)
     clock.stop()
@@ -162,7 +166,8 @@ def _attached(engine: Engine, job: Job, clock: Clock) -> dict[str, Any]:
         "during_ms": statistics.median(during),
         "before_95_ms": _most(before),
         "during_95_ms": _most(during),
-        "rate": job.size.rows / (caught - attached),
+        "rate": history / (caught - attached),
+        "history": history,
         "seconds": caught - attached,
         "attached": attached - began,
         "caught": caught - began,
@@ -171,7 +176,10 @@ def _attached(engine: Engine, job: Job, clock: Clock) -> dict[str, Any]:
 
 
 class _Live:
-    """Files of live packets, which follow those of the history in event time."""
+    """Files of live packets, which follow those of the history in event time.
+
+    Most are written before anything is measured: in life, it is others who write them.
+    """
 
     def __init__(self, folder: Path, job: Job) -> None:
         self._folder = folder
@@ -180,16 +188,22 @@ class _Live:
         self._traffic = Traffic(10 * job.size.rows, job.size.groups, rate=RATE, file_rows=LIVE_ROWS, seed=9)
         self._history = job.size.rows
         self.sent: list[float] = []
+        for number in range(WRITTEN_BEFORE):
+            self._write(number)
 
-    def send(self, done: Callable[[], bool]) -> None:
+    def _write(self, number: int) -> Path:
         import pyarrow.parquet as pq
 
+        file = self._scratch / f"live-{number:06d}.parquet"
+        if not file.exists():
+            pq.write_table(self._traffic.packets(self._first + number), file)
+        return file
+
+    def send(self, done: Callable[[], bool]) -> None:
         deadline = time.monotonic() + PATIENCE_SECONDS
         due = time.monotonic()
         while not done() and time.monotonic() < deadline:
-            number = len(self.sent)
-            hidden = self._scratch / f"live-{number:06d}.parquet"
-            pq.write_table(self._traffic.packets(self._first + number), hidden)
+            hidden = self._write(len(self.sent))
             due = max(due + EVERY_SECONDS, time.monotonic())
             time.sleep(max(0.0, due - time.monotonic()))
             self.sent.append(time.monotonic())

@@ -4,8 +4,9 @@ Pages that several processes map (a shared library, an Arrow file mapped by two 
 not touched) are counted once: the sum over processes is of PSS, the proportional set size, which shares such a page out
 among those that map it. The same is done to every peer. Where the system tells no PSS, it is RSS.
 
-Asking for PSS walks all pages of a process and stops it meanwhile, so it is asked for only when the plain sum of RSS,
-which costs next to nothing, is higher than ever before.
+Asking for PSS walks all pages of a process and holds it up meanwhile: tens of milliseconds for a gigabyte, which a run
+of a second would feel more than one of a minute. So while a run is timed, only RSS is asked for, which costs next to
+nothing. What several processes map is asked for once, when the clock has stopped: it hardly changes in a run.
 """
 
 from __future__ import annotations
@@ -24,8 +25,6 @@ EVERY_SECONDS: Final = 0.1
 PAGE_BYTES: Final = os.sysconf("SC_PAGE_SIZE")
 SEARCH_EVERY: Final = 10
 """How many samples to the next search for new descendants, which looks at every process of the machine."""
-HIGHER: Final = 1.01
-"""By how much the sum of RSS must exceed the highest before PSS is asked for again."""
 PATIENCE_SECONDS: Final = 10.0
 """How long a process that was asked to end may take before it is made to."""
 
@@ -39,7 +38,6 @@ class Tree:
         self._members = [self._root]
         self._samples = 0
         self._highest = 0
-        self._peak = 0
         self._closed = threading.Event()
         self._lock = threading.Lock()
         self._thread = threading.Thread(target=self._watch, name=f"memory of {pid}", daemon=True)
@@ -56,13 +54,14 @@ class Tree:
 
     @property
     def peak_bytes(self) -> int:
-        """The largest sum seen since the tree was watched, or since `reset`."""
+        """The largest sum seen since the tree was watched, or since `reset`, with what several map now counted once."""
         self._sample()
-        return self._peak
+        with self._lock:
+            return self._highest - sum(max(0, resident_bytes(m.pid) - held_bytes(m)) for m in self._members)
 
     def reset(self) -> None:
         with self._lock:
-            self._peak = self._highest = self._samples = 0
+            self._highest = self._samples = 0
 
     def _watch(self) -> None:
         while not self._closed.wait(EVERY_SECONDS):
@@ -73,10 +72,7 @@ class Tree:
             if self._samples % SEARCH_EVERY == 0:
                 self._search()
             self._samples += 1
-            resident = sum(resident_bytes(member.pid) for member in self._members)
-            if resident > self._highest * HIGHER:
-                self._highest = resident
-                self._peak = max(self._peak, sum(map(held_bytes, self._members)))
+            self._highest = max(self._highest, sum(resident_bytes(member.pid) for member in self._members))
 
     def _search(self) -> None:
         try:

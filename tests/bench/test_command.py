@@ -271,6 +271,6 @@ def test_stopping_half_way_leaves_neither_processes_nor_files(tmp_path: Path, st
         family = [member for member in psutil.Process(running.pid).children(recursive=True) if member.is_running()]
     running.send_signal(stop)
     assert running.wait(40) == 130
-    _, alive = psutil.wait_procs(family, timeout=5)
+    _, alive = psutil.wait_procs(family, timeout=30)
     assert not alive
     assert not list(temporary.glob("penstock-bench-*"))

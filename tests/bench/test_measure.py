@@ -52,13 +52,13 @@ def job_in(folder: Path, packets: Path, peer: str = "duckdb") -> Job:
 def test_memory_counts_descendants_and_closing_ends_them() -> None:
     process = subprocess.Popen([sys.executable, "-c", PARENT])
     with Tree(process.pid) as tree:
-        end = time.monotonic() + 20
+        end = time.monotonic() + 60
         while tree.peak_bytes < 200_000_000 and time.monotonic() < end:
             time.sleep(0.05)
         family = [psutil.Process(process.pid), *psutil.Process(process.pid).children(recursive=True)]
         assert len(family) == 2
         assert 200_000_000 <= tree.peak_bytes < 400_000_000
-    process.wait(5)
+    process.wait(30)
     assert not any(member.is_running() and member.status() != psutil.STATUS_ZOMBIE for member in family)
 
 
