@@ -231,6 +231,7 @@ print("RESULT", network().run(checkpoint={checkpoint!r})["counts"].to_pylist(), 
 """
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(240)
 def test_a_jvm_that_is_killed_is_named_and_the_next_run_starts_another(tmp_path: Path) -> None:
     script = tmp_path / "app.py"

@@ -21,7 +21,7 @@ import penstock as pk
 net = pk.Network("links")
 links = net.source(
     "links", pk.files("{folder}/links/*/*.parquet", follow=True, lanes="folder"), schema={{"ts": "int64"}},
-    overdue="1 second",
+    overdue="2 seconds",
 )
 control = net.source(
     "control", pk.files("{folder}/control/*.parquet", follow=True), schema={{"ts": "int64"}},
@@ -64,7 +64,7 @@ def test_a_link_fails_is_closed_by_hand_and_returns(tmp_path: Path) -> None:
         run.wait_for(lambda record: bool(record.traces), 30)
         # Control is silent and speaks by heartbeats: the window waits for the link that is behind, and for it alone.
         assert [w.culprits for w in run.waiting()] == [(("links", "west"),)]
-        time.sleep(1.2)
+        time.sleep(2.1)
         assert {f.shard for f in run.failures()} == {"east", "west"}
         said = command("why", application, checkpoint)
         assert "waits for input 'links', shard 'west', which stands at 3" in said
