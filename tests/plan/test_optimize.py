@@ -92,6 +92,18 @@ def test_filters_are_combined_where_calls_cost_much() -> None:
     assert found.arrangement == (Step("combine_filters", "c0"),)
 
 
+def test_maps_are_combined_where_calls_cost_much() -> None:
+    net = pk.Network("maps")
+    x = net.source("x0", pk.memory([], schema=SCHEMA))
+    x.map(ts="ts", w="length(s)", name="m").map(ts="ts", even="w % 2 = 0", name="n").output("o")
+    figures = {"m": (1e-09, 1.0), "n": (1e-09, 1.0)}
+    assert propose(net.network, (), known(**figures)) is None
+    found = propose(net.network, (), known(call=0.01, **figures))
+    assert found is not None
+    assert found.arrangement == (Step("combine_maps", "n"),)
+    assert propose(net.network, found.arrangement, known(call=0.01, **figures)) is None
+
+
 def test_a_filter_passes_a_union_if_it_gets_past_something_dear_there() -> None:
     net = pk.Network("united")
     x, y = (net.source(name, pk.memory([], schema=SCHEMA)) for name in ("x0", "x1"))

@@ -51,6 +51,33 @@ def test_filters_are_combined() -> None:
     assert plan.stands_for(plan.network.outputs[0].inputs[0].box) == ("b", "a", "c")
 
 
+def test_maps_are_combined_and_nothing_in_between_is_made() -> None:
+    def build(x: pk.Stream, y: pk.Stream) -> None:
+        first = x.map(ts="ts // 2", w="length(s)", u="upper(s)", v="v", name="a")
+        second = first.map(ts="ts", long="w > 3 AND v > 0", u="u", name="b")
+        second.map(ts="ts", told="u || '!'", long="long", name="c").output("o")
+
+    plan = arranged(network(build), ("combine_maps", "c"))
+    assert told(plan) == ["""c(x): ts=ts // 2, told=(upper("s")) || '!', long=(length("s")) > 3 AND "v" > 0"""]
+    assert plan.stands_for(plan.network.outputs[0].inputs[0].box) == ("a", "b", "c")
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        pytest.param({"ts": "ts", "w": "length(s)"}, {"ts": "ts", "a": "w + v2", "b": "w * 2"}, id="used twice"),
+        pytest.param({"ts": "ts + 1"}, {"ts": "ts / 2"}, id="both compute the time"),
+        pytest.param({"ts": "ts", "w": "CAST(s AS INTEGER)"}, {"ts": "ts", "b": "w IS NULL"}, id="may fail"),
+        pytest.param({"ts": "ts", "w": "CAST(v AS DECIMAL(18, 2))"}, {"ts": "ts", "b": "w IS NULL"}, id="a decimal"),
+    ],
+)
+def test_maps_stay_apart(first: dict[str, str], second: dict[str, str]) -> None:
+    def build(x: pk.Stream, y: pk.Stream) -> None:
+        x.map(**first, v2="v", name="a").map(**second, name="b").output("o")
+
+    assert ("combine_maps", "b") not in possible(network(build))
+
+
 def test_a_filter_goes_over_a_map_under_the_names_that_there_are_before_it() -> None:
     net = network(lambda x, y: x.map(ts="ts", key="k", w="length(s)", name="m").where("key > 1", name="f").output("o"))
     assert told(arranged(net, ("lift_over_map", "f"))) == ["f(x): k > 1", "m(f): ts, key=k, w=length(s)"]

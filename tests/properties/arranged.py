@@ -30,7 +30,7 @@ Outcome = dict[str, tuple[pa.Table, list[Any]]]
 
 def possible(draft: Draft) -> list[Step]:
     """The steps that a draft can take."""
-    steps = [Step(rewrite, node.name) for rewrite in REWRITES for node in draft.nodes if draft.filter(node.name)]
+    steps = [Step(rewrite, node.name) for rewrite in REWRITES for node in draft.nodes]
     return [step for step in steps if take(draft.copied(), step)]
 
 

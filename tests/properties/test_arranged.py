@@ -6,14 +6,15 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, note, settings
+from hypothesis import HealthCheck, event, given, note, settings
 from hypothesis import strategies as st
-from tests.properties.arranged import Outcome, arrangements, assert_same, outcome, run_arranged
+from tests.properties.arranged import Outcome, arrangements, assert_same, outcome, possible, run_arranged
 from tests.properties.networks import Case, Oracle, arrow_schema, bag, build, cases
 from tests.thoroughness import tries
 
 import penstock as pk
 from penstock.plan.plan import Arrangement
+from penstock.plan.rewrites.draft import Draft
 
 QUIET = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much]
 SCHEMA = {"ts": "int64", "k": "int64", "i": "int32", "s": "string"}
@@ -26,6 +27,7 @@ MAPS: tuple[dict[str, str], ...] = (
     {"ts": "ts", "k": "k", "i": "CAST(k % 7 AS INTEGER)", "s": "s"},
     {"ts": "ts", "k": "CAST(i AS BIGINT)", "i": "CAST(k % 9 AS INTEGER)", "s": "s || 'a'"},
     {"s": "s", "k": "k", "i": "i", "ts": "ts"},
+    {"ts": "ts // 2", "k": "coalesce(k, 4)", "i": "i", "s": "lower(s)"},
 )
 
 rows = st.tuples(
@@ -113,6 +115,26 @@ def test_a_network_arranged_in_any_way_at_any_batch_gives_the_same(
         assert expected == found
     else:
         assert_same(expected, found)
+
+
+@settings(max_examples=tries(30), suppress_health_check=QUIET)
+@given(maps=st.lists(st.sampled_from(MAPS), min_size=2, max_size=4), rows=inputs(), batch=st.integers(0, 2))
+def test_maps_that_are_combined_at_any_batch_give_the_same(
+    maps: list[dict[str, str]], rows: list[tuple[Any, ...]], batch: int
+) -> None:
+    net = pk.Network("maps")
+    stream = net.source("x", pk.memory(rows, schema=SCHEMA, train=5), progress=pk.delayed(3))
+    for outputs in maps:
+        stream = stream.map(**outputs)
+    stream.output("o")
+    draft = Draft.of(net.network)
+    steps = [step for step in possible(draft) if step.rewrite == "combine_maps"]
+    # Only two times that are computed one from the other, and what is used twice, keep maps apart.
+    event(f"{len(steps)} places")
+    assert steps or len([outputs for outputs in maps if outputs["ts"] != "ts"]) > 1
+    plain = run_arranged(net, lambda _: None)[1]
+    for step in steps:
+        assert_same(plain, run_arranged(net, lambda now, chosen=step: (chosen,) if now == batch else None)[1])
 
 
 def _tried(run: Callable[[], Outcome]) -> Outcome | str:

@@ -223,6 +223,11 @@ class Box(ABC):
 class Stateless(Box):
     """A box that looks at each tuple alone: it runs wherever its tuples are."""
 
+    @property
+    def several(self) -> tuple[str, ...]:
+        """The boxes of the user's network that it does the work of, where they are several."""
+        return ()
+
     @abstractmethod
     def operator(self, needed: Collection[str]) -> Operator:
         """Who does its work, if only some columns of its output are needed."""

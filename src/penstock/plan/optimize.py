@@ -16,9 +16,8 @@ from penstock.algebra.box import Box, Output, Port, Stateful
 from penstock.algebra.network import Network
 from penstock.algebra.source import Source
 from penstock.plan.plan import Arrangement, Step
-from penstock.plan.rewrites.combine_filters import combine_filters
 from penstock.plan.rewrites.draft import Draft, Node, is_where
-from penstock.plan.rewrites.rewrites import REWRITES, drafted, take
+from penstock.plan.rewrites.rewrites import COMBINATIONS, MOVES, drafted, take
 
 LEAST_SAVING: Final = 0.1
 """A change must save so much of what the subnetwork costs: less is noise, and each change costs a little."""
@@ -27,7 +26,6 @@ LEAST_SHARE: Final = 0.02
 _TINY: Final = 1e-9
 _SMALLEST: Final = 1e-3
 """No filter is trusted to drop everything: behind such a one, nothing would be worth a step."""
-_MOVES: Final = tuple(name for name in REWRITES if name != combine_filters.__name__)
 _WITHOUT_GAIN: Final = "lift_over_union"
 """A rewrite that is worth something only with others that it makes possible."""
 
@@ -81,7 +79,7 @@ def propose(network: Network, now: Arrangement, known: Statistics) -> Proposal |
         if together.shape() == shape:
             continue
         old, new = (_cost(draft, members, known) for draft in (current, better))
-        # Filters may be combined also where their order stays.
+        # Boxes may be combined also where their order stays.
         saved = old - new + (0.0 if combined else known.call * (len(better.nodes) - len(together.nodes)))
         if saved < max(LEAST_SAVING * old, LEAST_SHARE * whole, _TINY):
             continue
@@ -161,7 +159,7 @@ def _improved(draft: Draft, members: frozenset[str], known: Statistics, *, deepl
         for node in _members(draft, members):
             if not is_where(node.box):
                 continue
-            for name in _MOVES:
+            for name in MOVES:
                 step, after = Step(name, node.name), draft.copied()
                 if (name == _WITHOUT_GAIN and not deeply) or not take(after, step):
                     continue
@@ -197,16 +195,15 @@ def _members(draft: Draft, members: frozenset[str]) -> list[Node]:
 
 
 def without_combining(arrangement: Arrangement) -> Arrangement:
-    """The steps that put filters into an order; which of them stand side by side then, and are combined, follows."""
-    return tuple(step for step in arrangement if step.rewrite != combine_filters.__name__)
+    """The steps that put filters into an order; which boxes stand side by side then, and are combined, follows."""
+    return tuple(step for step in arrangement if step.rewrite not in COMBINATIONS)
 
 
 def _combining(draft: Draft) -> list[Step]:
-    """The steps that combine all filters which stand side by side."""
+    """The steps that combine all filters, and all maps, which stand side by side."""
     found, after = list[Step](), draft.copied()
     for name in [node.name for node in reversed(draft.in_order())]:
-        if take(after, step := Step(combine_filters.__name__, name)):
-            found.append(step)
+        found += [step for rewrite in COMBINATIONS if take(after, step := Step(rewrite, name))]
     return found
 
 

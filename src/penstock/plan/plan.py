@@ -11,9 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from penstock.algebra.box import Box, Stateful
+from penstock.algebra.box import Box, Stateful, Stateless
 from penstock.algebra.network import Network
-from penstock.boxes.filter.combined import CombinedFilter
 
 INTAKE = 0
 
@@ -29,7 +28,7 @@ class Step:
     rewrite: str
     """Which of `plan/rewrites`."""
     box: str
-    """The filter that it is done to."""
+    """The box that it is done to."""
 
 
 Arrangement = tuple[Step, ...]
@@ -66,7 +65,8 @@ class Plan:
 
     def stands_for(self, box: Box) -> tuple[str, ...]:
         """The boxes of the user's network that a box does the work of."""
-        return tuple(name for name, _ in box.parts) if isinstance(box, CombinedFilter) else (self.account(box.name),)
+        several = box.several if isinstance(box, Stateless) else ()
+        return several or (self.account(box.name),)
 
     def stateful(self, stage: int) -> tuple[Stateful, ...]:
         """The boxes that keep their state at a stage, in topological order."""

@@ -22,7 +22,6 @@ from penstock.algebra.hidden import ARRIVED, SEQ
 from penstock.algebra.joint_punctuation import Way
 from penstock.algebra.marks import Marks
 from penstock.algebra.ticks import to_ticks
-from penstock.boxes.filter.combined import CombinedFilter
 from penstock.boxes.table_join.box import TableJoin
 from penstock.boxes.table_join.known_rows import KnownRows
 from penstock.errors import InternalError, PenstockError, QueryError
@@ -186,7 +185,7 @@ class Superbox:
             return
         if box.name in self._control.floors and not (tuples := self._of_use(box, slot, tuples)).num_rows:
             return
-        if isinstance(box, CombinedFilter):
+        if isinstance(box, Stateless) and box.several:
             self._enter_combined(box, tuples)
             return
         with _Doing(self, box):
@@ -214,7 +213,7 @@ class Superbox:
             self.work[name] = self.work.get(name, BoxWork()) + BoxWork(skipped=skipped)
         return useful
 
-    def _enter_combined(self, box: CombinedFilter, tuples: pa.Table) -> None:
+    def _enter_combined(self, box: Stateless, tuples: pa.Table) -> None:
         """Several boxes of the user's in one: its work is told of each of them."""
         operator = cast(PartedOperator, self._operator(box))
         results = list(operator.process(0, tuples))

@@ -29,6 +29,10 @@ class CombinedFilter(Sieve):
     page: ClassVar[str] = "optimizer.md"
 
     @property
+    def several(self) -> tuple[str, ...]:
+        return tuple(name for name, _ in self.parts)
+
+    @property
     def asked(self) -> tuple[Expression, ...]:
         return tuple(predicate for _, predicate in self.parts)
 

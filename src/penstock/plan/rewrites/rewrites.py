@@ -9,16 +9,20 @@ from penstock.algebra.network import Network
 from penstock.errors import QueryError
 from penstock.plan.plan import Arrangement, Step
 from penstock.plan.rewrites.combine_filters import combine_filters
+from penstock.plan.rewrites.combine_maps import combine_maps
 from penstock.plan.rewrites.draft import Draft, Rewrite
 from penstock.plan.rewrites.filter_in_advance import filter_in_advance
 from penstock.plan.rewrites.lift_over_map import lift_over_map
 from penstock.plan.rewrites.lift_over_union import lift_over_union
 from penstock.plan.rewrites.swap_filters import swap_filters
 
-REWRITES: Final[Mapping[str, Rewrite]] = {
-    rewrite.__name__: rewrite
-    for rewrite in (swap_filters, lift_over_map, lift_over_union, filter_in_advance, combine_filters)
+MOVES: Final[Mapping[str, Rewrite]] = {
+    rewrite.__name__: rewrite for rewrite in (swap_filters, lift_over_map, lift_over_union, filter_in_advance)
 }
+"""They move a filter."""
+COMBINATIONS: Final[Mapping[str, Rewrite]] = {rewrite.__name__: rewrite for rewrite in (combine_filters, combine_maps)}
+"""They make one box of several, where these stand side by side in the end."""
+REWRITES: Final[Mapping[str, Rewrite]] = {**MOVES, **COMBINATIONS}
 
 
 def drafted(network: Network, arrangement: Arrangement) -> Draft:
