@@ -19,7 +19,7 @@ from rich.table import Table
 from penstock.errors import PenstockError, QueryError
 from penstock_bench.catalog import BENCHMARKS, choose, find, names
 from penstock_bench.contract import OURS, Benchmark, Peer, Size, Turn
-from penstock_bench.measure import best, measure, processes
+from penstock_bench.measure import Runs, best, measure, processes
 from penstock_bench.plots import SUFFIXES, check_place, check_plot, plot
 from penstock_bench.report import document, floor_table, load, table, turns_table
 
@@ -81,10 +81,12 @@ def bench(
             check_place(json_file)
             size = Size(rows or chosen.size.rows, groups or chosen.size.groups)
             times = rounds if rounds is not None else int(getattr(chosen, "rounds", ROUNDS))
-            found = conduct(chosen, size, peers, rounds=times, keep_data=keep_data, console=console)
+            found = conduct(
+                chosen, size, peers, rounds=times, keep_data=keep_data, console=console, json_file=json_file
+            )
         show(chosen, found, console)
         if json_file is not None:
-            json_file.write_text(json.dumps(found, indent=2) + "\n")
+            _save(found, json_file)
         if plot_file is not None:
             plot(chosen, found, plot_file)
     ours_failed = any(name.startswith(OURS) for name in found.get("unanswered", {}))
@@ -115,9 +117,19 @@ def listing() -> Table:
 
 
 def conduct(
-    chosen: Benchmark, size: Size, peers: list[Peer], *, rounds: int, keep_data: Path | None, console: Console
+    chosen: Benchmark,
+    size: Size,
+    peers: list[Peer],
+    *,
+    rounds: int,
+    keep_data: Path | None,
+    console: Console,
+    json_file: Path | None = None,
 ) -> dict[str, Any]:
-    """Prepare, run all rounds and compare, with a progress bar; leaves nothing behind but `keep_data`."""
+    """Prepare, run all rounds and compare, with a progress bar, or a line for every run where there is no terminal.
+
+    Leaves nothing behind but `keep_data`; and of a matrix, which takes long, what has run so far in `json_file`.
+    """
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with (
         _stopped_by_terminate(),
@@ -142,10 +154,28 @@ def conduct(
             doing = f"{chosen.name}: round {turn.round} of {rounds}, {turn.peer}, {stage}"
             progress.update(running, description=doing, completed=turns.index(turn))
 
+        def after(runs: Runs, turn: Turn) -> None:
+            last = runs[turn.peer][-1]
+            if not console.is_terminal and not last.failure:
+                progress.console.print(f"round {turn.round}, {turn.peer}: {last.seconds:.2f} s", highlight=False)
+            if json_file is not None and getattr(chosen, "matrix", False):
+                so_far = {name: own for name, own in runs.items() if own}
+                _save(document(chosen, size, best(so_far), so_far), json_file)
+
         scratch = Path(temporary) / "runs"
-        runs = measure(chosen, size, peers, rounds=rounds, data=data, scratch=scratch, watch=watch)
+        runs = measure(chosen, size, peers, rounds=rounds, data=data, scratch=scratch, watch=watch, after=after)
         progress.update(running, description=chosen.name, completed=len(turns))
     return document(chosen, size, best(runs), runs)
+
+
+def _save(found: Mapping[str, Any], file: Path) -> None:
+    """Write results in one go: who looks, or pulls the plug, finds those of before or these."""
+    if file.exists() and not file.is_file():  # such as /dev/stdout
+        file.write_text(json.dumps(found, indent=2) + "\n")
+        return
+    unfinished = file.with_name(f".{file.name}.unfinished")
+    unfinished.write_text(json.dumps(found, indent=2) + "\n")
+    unfinished.replace(file)
 
 
 def _run_nothing(given: Sequence[str]) -> None:

@@ -32,6 +32,8 @@ GOODBYE_SECONDS: Final = 30.0
 
 Watch = Callable[[Turn, str], None]
 """Hears whose turn it is, and the stage of what runs now."""
+Runs = dict[str, list[Run]]
+"""Every peer's runs in order."""
 
 
 def processes(bench: Benchmark, peers: Sequence[Peer], rounds: int) -> list[list[Turn]]:
@@ -49,11 +51,23 @@ def processes(bench: Benchmark, peers: Sequence[Peer], rounds: int) -> list[list
     ]
 
 
+def _nobody(runs: Runs, turn: Turn) -> None:
+    """Nobody hears of a run that is done."""
+
+
 def measure(
-    bench: Benchmark, size: Size, peers: Sequence[Peer], *, rounds: int, data: Path, scratch: Path, watch: Watch
-) -> dict[str, list[Run]]:
-    """All rounds of all peers, in turn: every peer's runs in order."""
-    runs: dict[str, list[Run]] = {peer.label: [] for peer in peers}
+    bench: Benchmark,
+    size: Size,
+    peers: Sequence[Peer],
+    *,
+    rounds: int,
+    data: Path,
+    scratch: Path,
+    watch: Watch,
+    after: Callable[[Runs, Turn], None] = _nobody,
+) -> Runs:
+    """All rounds of all peers, in turn; `after` hears of all runs so far when another one is done."""
+    runs: Runs = {peer.label: [] for peer in peers}
     for shared in processes(bench, peers, rounds):
         folders = [scratch / f"{turn.round}-{turn.number}-{turn.peer}" for turn in shared]
         jobs = []
@@ -63,6 +77,7 @@ def measure(
         done = _done(bench, jobs, partial(_heard, watch, shared))
         for turn, each in zip(shared, done, strict=True):
             runs[turn.peer].append(replace(each, round=turn.round, turn=turn.number))
+            after(runs, turn)
         for folder in folders:
             shutil.rmtree(folder, ignore_errors=True)
     return runs

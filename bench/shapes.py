@@ -25,7 +25,7 @@ from penstock_bench.throughput import answer
 
 HEAP: Final = "4g"
 """Of every JVM: Penstock is told by the variable that Spark reads, native queries by `native.SETTINGS`."""
-PATIENCE_S: Final = 900.0
+PATIENCE_S: Final = 300.0
 """How long one run may take, with its start and its warm-up."""
 ROCKSDB_SUMMARY: Final = "Spark Structured Streaming, RocksDB state"
 HDFS_SUMMARY: Final = "Spark Structured Streaming, HDFS-backed state"

@@ -8,23 +8,26 @@ import signal
 import subprocess
 import sys
 import time
+from io import StringIO
 from pathlib import Path
 
 import psutil
 import pytest
 import typer
+from rich.console import Console
 from tests.thoroughness import THOROUGH
 from typer.testing import CliRunner
 
-from penstock_bench import catalog, command
-from penstock_bench.contract import OURS, Run, Size
+from penstock_bench import catalog, command, measure
+from penstock_bench.contract import OURS, Benchmark, Job, Run, Size
 from penstock_bench.floor import FLOOR
 from penstock_bench.heartbeats import HEARTBEATS
 from penstock_bench.measure import best
 from penstock_bench.q4 import Q4
 from penstock_bench.q7 import Q7
 from penstock_bench.q9 import Q9
-from penstock_bench.report import document, floor_table, table, turns_table
+from penstock_bench.report import document, floor_table, load, table, turns_table
+from penstock_bench.shapes import SHAPES
 
 # Only the peer that starts a JVM: it is the one that leaves most behind if it is not ended well.
 SPARK_ALONE = """
@@ -99,6 +102,26 @@ def test_an_unknown_case_is_refused_with_those_that_exist() -> None:
     code, text = invoke("q4", "--case", "1s")
     assert code == 2
     assert "it has only one" in text
+
+
+def test_what_has_run_of_a_matrix_is_told_and_saved_when_it_is_interrupted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def run_in_turn(bench: Benchmark, jobs: list[Job], watch: object) -> list[Run]:
+        if jobs[0].peer == "duckdb-pair":
+            raise KeyboardInterrupt
+        return [Run(jobs[0].peer, 10, 1.0, 5.0, True, case="pair")]
+
+    monkeypatch.setattr(measure, "run_in_turn", run_in_turn)
+    monkeypatch.setattr(type(SHAPES), "prepare_cases", lambda *_: None)
+    told, file = StringIO(), tmp_path / "shapes.json"
+    peers = catalog.choose(SHAPES, ["duckdb"], ["pair"])
+    with pytest.raises(KeyboardInterrupt):
+        command.conduct(
+            SHAPES, Size(10, 2), peers, rounds=1, keep_data=tmp_path, console=Console(file=told), json_file=file
+        )
+    assert "round 1, penstock-pair: 1.00 s" in told.getvalue()
+    assert list(load(file)["results"]) == ["penstock-pair"]
 
 
 def test_peers_are_compared_within_their_case_and_growth_across() -> None:
