@@ -25,8 +25,9 @@ from penstock.algebra.expressions import kernel, purity
 from penstock.algebra.expressions.aggregation import Aggregation, Called, Held
 from penstock.algebra.expressions.binding import DIALECT, bind, bind_tree, parse, resolve, sql_of
 from penstock.algebra.expressions.expression import Expression
-from penstock.algebra.expressions.functions import ALIASES, FUNCTIONS, Call, Function, Parts
+from penstock.algebra.expressions.functions import ALIASES, FUNCTIONS, Call, Function, HeldParts, Parts
 from penstock.algebra.expressions.python_functions import WindowFunction
+from penstock.algebra.expressions.sketches import Sketch
 from penstock.algebra.expressions.zones import in_zone, zone_of
 from penstock.algebra.naming import did_you_mean
 from penstock.errors import QueryError
@@ -59,19 +60,8 @@ def decompose(outputs: Outputs, schema: pa.Schema, *, on: str) -> Aggregation:
     scalars = [FUNCTIONS[call.function].plan(call, parts) for call in calls.found.values()]
     tuples = schema if len(schema) else pa.schema({"row": pa.bool_()})
     partial_schema = _typed(parts.partials, tuples)
-    held = tuple(
-        Held(
-            table.name,
-            values := tuple((f"{parts.prefix}v{i}", sql) for i, sql in enumerate(table.values)),
-            table.where,
-            table.distinct,
-            _typed(values, tuples),
-            tuple(table.results),
-            table.bare,
-        )
-        for table in parts.held
-    )
-    merged = pa.schema([*partial_schema, *(field for table in held for field in _typed(table.results, table.schema))])
+    held = tuple(_held(table, parts.prefix, tuples) for table in parts.held)
+    merged = pa.schema([*partial_schema, *(field for table in held for field in _typed(table.results, _told(table)))])
     kinds = _typed([(f"call {i}", sql) for i, sql in enumerate(scalars)], merged)
     finals = tuple(
         (name, _lowered(bind_tree(tree, texts[name], kinds, what="output").sql, scalars))
@@ -93,6 +83,21 @@ def decompose(outputs: Outputs, schema: pa.Schema, *, on: str) -> Aggregation:
         called,
         tuple(parts.measures),
     )
+
+
+def _held(table: HeldParts, prefix: str, tuples: pa.Schema) -> Held:
+    values = tuple((f"{prefix}v{i}", sql) for i, sql in enumerate(table.values))
+    schema, sketch = _typed(values, tuples), None
+    if table.precision is not None:
+        ((name, _),) = values
+        sketch = Sketch(table.precision, schema.field(name).type)
+        schema = pa.schema([(name, pa.large_binary())])
+    return Held(table.name, values, table.where, table.distinct, schema, tuple(table.results), table.bare, sketch)
+
+
+def _told(held: Held) -> pa.Schema:
+    """What the results of held values are computed from."""
+    return held.schema if held.sketch is None else pa.schema([(name, pa.int64()) for name in held.schema.names])
 
 
 def _called(outputs: Outputs, schema: pa.Schema) -> tuple[Called, ...]:

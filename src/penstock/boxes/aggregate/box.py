@@ -91,7 +91,9 @@ class Aggregate(Stateful):
 
     @property
     def reduces(self) -> bool:
-        return not self.aggregation.held and not self.aggregation.called
+        # Sketches are as good as partial aggregates.
+        kept_whole = any(held.sketch is None for held in self.aggregation.held)
+        return not kept_whole and not self.aggregation.called
 
     def properties(self, port: int) -> Properties:
         # A window leaves once, and before those that begin later; unless groups close by marks of their own.
