@@ -77,6 +77,8 @@ class Aggregation:
     called: tuple[Called, ...] = ()
     measures: tuple[Measure | None, ...] = ()
     """What the partials are; None for those that need SQL."""
+    hashed: frozenset[str] = frozenset()
+    """The columns that nothing but sketches needs, and these as they are: their values are hashed, and not seen."""
 
     @property
     def counted_measures(self) -> tuple[Measure | None, ...]:

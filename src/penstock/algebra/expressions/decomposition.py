@@ -82,6 +82,7 @@ def decompose(outputs: Outputs, schema: pa.Schema, *, on: str) -> Aggregation:
         tuple(name for name in schema.names if name in used),
         called,
         tuple(parts.measures),
+        calls.hashed() - {name for call in called for name in call.columns},
     )
 
 
@@ -155,9 +156,15 @@ class _Calls:
         self.on = on
         self.found: dict[tuple[object, ...], Call] = {}
         self._used: dict[str, None] = {}
+        self._seen: set[str] = set()
+        """The columns whose values somebody looks at."""
 
     def columns(self) -> tuple[str, ...]:
         return tuple(name for name in self.schema.names if name in self._used)
+
+    def hashed(self) -> frozenset[str]:
+        """The columns that only sketches need, as they are."""
+        return frozenset(self.columns()) - self._seen
 
     def kinds(self, lifted: exp.Expr) -> list[pa.DataType]:
         """The types of what the calls of an output are about."""
@@ -231,6 +238,9 @@ class _Calls:
         _check_types(text, name, function, arguments)
         if self.on is not None and (name == "list" or (name in {"first", "last"} and len(arguments) == 1)):
             self._use(self.on.columns)
+            self._seen.update(self.on.columns)
+        if name != "approx_count_distinct" or where is not None or arguments[0].column is None:
+            self._seen.update(*(given.columns for given in (*arguments, *([where] if where else []))))
         return Call(text, name, arguments, where.sql if where else None, distinct, self.on)
 
     def _bind(self, tree: exp.Expr, what: str) -> Expression:

@@ -87,7 +87,8 @@ class Aggregate(Stateful):
 
     @property
     def coded(self) -> frozenset[str]:
-        return frozenset(self.by) - {self.on, *self.aggregation.columns} if self.reduces else frozenset()
+        seen = {self.on, *self.aggregation.columns} - self.aggregation.hashed
+        return (frozenset(self.by) | self.aggregation.hashed) - seen if self.reduces else frozenset()
 
     @property
     def reduces(self) -> bool:

@@ -31,6 +31,8 @@ _SHORT_ENTRIES: Final = 10
 """The most bits of a register with which it and its rank fit into two bytes."""
 _AT_ONCE: Final = 1 << 22
 """Registers, or counts of ranks, that are looked at at once when sketches are read."""
+_MOST: Final = float(1 << 62)
+"""What is said where every register is at its end, as only made up hashes can bring about."""
 _ALPHA: Final = 0.721347520444481703680
 """1 / (2 ln 2)."""
 
@@ -119,7 +121,7 @@ def _estimated(counts: Numbers, precision: int) -> Numbers:
     for rank in range(ZEROS, 0, -1):
         sums = 0.5 * (sums + counts[:, rank])
     sums += size * _sigma(counts[:, 0] / size)
-    found: Numbers = np.rint(_ALPHA * size * size / sums).astype(np.int64)
+    found: Numbers = np.rint(_ALPHA * size * size / np.maximum(sums, _ALPHA * size * size / _MOST)).astype(np.int64)
     return found
 
 

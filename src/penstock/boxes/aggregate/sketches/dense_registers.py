@@ -43,6 +43,8 @@ class DenseRegisters:
 
     def add(self, cells: Numbers, tuples: pa.RecordBatch) -> None:
         column = tuples.column(self._column)
+        if pa.types.is_dictionary(column.type) and column.dictionary.null_count:
+            column = column.cast(column.type.value_type)  # a NULL may hide behind a code
         hashed = hashes(column)
         if column.null_count:
             valid = pc.is_valid(column).to_numpy(zero_copy_only=False)
