@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from penstock.algebra.expressions.aggregation import Held
 from penstock.operators.arrays import Numbers
-from penstock.operators.groups import group_numbers
+from penstock.operators.groups import group_numbers, repeats
 from penstock.operators.sketches.hashes import hashes
 from penstock.operators.sketches.registers import entries_of, estimates, merged, sketches_of
+
+SPREAD: Final = 4
+"""Places for each row, at most, where groups are numbered by a table of all whole numbers between them."""
 
 
 def sketched(values: pa.Table, keys: Sequence[str], held: Held) -> pa.Table:
@@ -32,8 +36,12 @@ def merged_rows(rows: pa.Table, keys: Sequence[str], held: Held) -> pa.Table:
 
 
 def merging(held: Held, keys: Sequence[str]) -> Callable[[pa.Table], pa.Table]:
-    """How rows of sketches become fewer."""
-    return partial(merged_rows, keys=keys, held=held)
+    """How rows of sketches become fewer; unless hardly any would: then merging would be work for nothing."""
+
+    def fewer(rows: pa.Table) -> pa.Table:
+        return merged_rows(rows, keys, held) if repeats(rows, keys) else rows
+
+    return fewer
 
 
 def estimated(rows: pa.Table, keys: Sequence[str], held: Held) -> pa.Table:
@@ -53,10 +61,37 @@ def _column(held: Held) -> tuple[str, int]:
 
 def _grouped(rows: pa.Table, keys: Sequence[str]) -> tuple[Numbers, Numbers]:
     """The group of each row, and the first row of each group."""
-    groups = group_numbers(rows, keys)
+    # Most often all rows are of one window or pane.
+    groups = _numbers(rows, [key for key in keys if not _constant(rows.column(key))])
     firsts = np.empty(int(groups.max(initial=-1)) + 1, np.int64)
     firsts[groups[::-1]] = np.arange(len(groups))[::-1]
     return groups, firsts
+
+
+def _numbers(rows: pa.Table, keys: Sequence[str]) -> Numbers:
+    """A number for each group; where one whole number tells them apart, that is less by the least, without gaps."""
+    if len(keys) == 1 and _whole(rows.column(keys[0])):
+        column = rows.column(keys[0])
+        least, most = (bound.as_py() for bound in pc.min_max(column).values())
+        if most - least < SPREAD * rows.num_rows:
+            places = column.to_numpy().astype(np.int64) - least
+            there = np.zeros(most - least + 1, np.bool_)
+            there[places] = True
+            ranks: Numbers = np.cumsum(there) - 1
+            return ranks[places]
+    return group_numbers(rows, keys)
+
+
+def _constant(column: pa.ChunkedArray) -> bool:
+    if not len(column) or not _whole(column):
+        return False
+    bounds = pc.min_max(column)
+    return bool(bounds["min"] == bounds["max"])
+
+
+def _whole(column: pa.ChunkedArray) -> bool:
+    """Whether all values are whole numbers of 64 bits, none NULL."""
+    return pa.types.is_integer(column.type) and column.type != pa.uint64() and not column.null_count and len(column) > 0
 
 
 def _rows(table: pa.Table, keys: Sequence[str], firsts: Numbers, name: str, found: pa.Array) -> pa.Table:
