@@ -77,8 +77,8 @@ def _numbers(rows: pa.Table, keys: Sequence[str]) -> Numbers:
             places = column.to_numpy().astype(np.int64) - least
             there = np.zeros(most - least + 1, np.bool_)
             there[places] = True
-            ranks: Numbers = np.cumsum(there) - 1
-            return ranks[places]
+            found: Numbers = (np.cumsum(there) - 1)[places]
+            return found
     return group_numbers(rows, keys)
 
 
