@@ -9,6 +9,7 @@ to the windows that end at or before the largest time less 2 seconds (of a join:
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -102,6 +103,9 @@ def rows_sql(cell: Cell, data: Path) -> str:
 
 def expect_cell(cell: Cell, data: Path, file: Path) -> None:
     """Write what the right answer is: all windows, or, of rows, their number and the sum of their hashes."""
+    if isinstance(cell.question, Windows):
+        exact = {**cell.question.outputs, **cell.question.exact}
+        cell = replace(cell, question=replace(cell.question, outputs=exact))
     query = answer_sql(cell, data)
     if isinstance(cell.question, Selection | Unique):
         query = _fingerprint(cell, f"({query})")
@@ -118,7 +122,8 @@ def difference(cell: Cell, data: Path, out: Path, expected: Path, *, sees_end: b
     if isinstance(question, Selection | Unique):
         return _rows_differ(cell, got, expected)
     closed = None if sees_end else closed_us(cell, data)
-    tolerance = question.tolerance if isinstance(question, Windows) and not sees_end else 0.0
+    may_differ = isinstance(question, Windows) and (question.exact or not sees_end)
+    tolerance = question.tolerance if isinstance(question, Windows) and may_differ else 0.0
     return _windows_differ(question.keys, question.outputs, got, expected, closed, max(tolerance, ROUNDING))
 
 

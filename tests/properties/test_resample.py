@@ -35,6 +35,8 @@ OUTPUTS = {
     "low": (pa.float64(), "min(f)", "min(r.f)"),
     "mid": (pa.float64(), "median(i)", "median(r.i)"),
     "kinds": (pa.int64(), "count(DISTINCT j)", "count(DISTINCT r.j)"),
+    # Exact: of so many registers no two of these values share one.
+    "about": (pa.int64(), "approx_count_distinct(j, 0.0022)", "count(DISTINCT r.j)"),
     "weighed": (pa.int64(), "sum(l.i * r.i)", "CAST(sum(l.i * r.i) AS BIGINT)"),
     "both": (pa.int64(), "count(*) FILTER (WHERE r.b AND L.b)", "count(*) FILTER (WHERE r.b AND l.b)"),
 }

@@ -38,6 +38,18 @@ def test_keys_of_groups_are_codes() -> None:
     assert plan_of(counts) == {"k", "j"}
 
 
+def test_also_what_sketches_are_made_of() -> None:
+    assert plan_of(lambda stream: sketched(stream, a="approx_count_distinct(j)")) == {"k", "j"}
+    assert plan_of(lambda stream: sketched(stream, a="approx_count_distinct(j)", m="max(j)")) == {"k"}
+    assert plan_of(lambda stream: sketched(stream, a="approx_count_distinct(j) FILTER (WHERE v > 0)")) == {"k"}
+    assert plan_of(lambda stream: sketched(stream, a="approx_count_distinct(upper(j))")) == {"k"}
+    assert plan_of(lambda stream: sketched(stream, a="approx_count_distinct(j)", m="median(v)")) == frozenset()
+
+
+def sketched(stream: pk.Stream, **outputs: str) -> None:
+    stream.aggregate({"n": "count(*)", **outputs}, on="ts", size=10, by="k").output("o")
+
+
 def test_also_behind_a_union() -> None:
     assert plan_of(lambda stream: counts(pk.union(stream, stream))) == {"k", "j"}
 

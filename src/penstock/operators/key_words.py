@@ -31,7 +31,7 @@ LONGEST: Final = 63
 slower. And a length must fit into a byte, with room for one that no such text has."""
 TOO_LONG: Final = 255
 """The length of texts that are longer than any of the index: they are equal to none of them."""
-_KEPT: Final = np.array([0] + [(1 << 8 * n) - 1 for n in range(1, 9)], np.uint64)
+KEPT: Final = np.array([0] + [(1 << 8 * n) - 1 for n in range(1, 9)], np.uint64)
 """Masks that keep the first bytes of a word, by their number."""
 _FIRST_UNIT: Final = "ns"
 
@@ -121,11 +121,11 @@ def _of_equal_lengths(data: npt.NDArray[np.uint8], first: int, length: int, rows
         if kept:
             # The last ones end where the data does: there are not eight bytes to load.
             whole = min(rows, max(0, (len(data) - first - at - WORD) // length + 1))
-            word[:whole] = _strided(data, first + at, length, whole)
+            word[:whole] = strided(data, first + at, length, whole)
             rest = np.arange(whole, rows) * length + first + at
-            word[whole:] = _loaded(_tail(data, int(rest[0])), rest - rest[0]) if len(rest) else 0
+            word[whole:] = loaded(tail(data, int(rest[0])), rest - rest[0]) if len(rest) else 0
             if kept < WORD:
-                word &= _KEPT[kept]
+                word &= KEPT[kept]
         found.append(word)
     found[-1] |= np.uint64((length if length < count * WORD else TOO_LONG) << 56)
     return found
@@ -138,25 +138,26 @@ def _of_lengths(data: npt.NDArray[np.uint8], begins: Any, lengths: Any, count: i
         places = begins + at
         safe = int(np.searchsorted(begins, len(data) - WORD - at, side="right"))
         word = np.empty(len(begins), np.uint64)
-        word[:safe] = _loaded(data, places[:safe])
+        word[:safe] = loaded(data, places[:safe])
         if safe < len(begins):
             start = max(0, len(data) - WORD)
-            tail = _tail(data, start)
-            word[safe:] = _loaded(tail, np.minimum(places[safe:] - start, len(tail) - WORD))
-        word &= _KEPT[kept]
+            rest = tail(data, start)
+            word[safe:] = loaded(rest, np.minimum(places[safe:] - start, len(rest) - WORD))
+        word &= KEPT[kept]
         found.append(word)
     known = np.where(lengths < count * WORD, lengths, TOO_LONG).astype(np.uint64)
     # A word that a longer text fills to its last byte gets no length that a text of the index could have.
-    found[-1] &= _KEPT[WORD - 1]
+    found[-1] &= KEPT[WORD - 1]
     found[-1] |= known << np.uint64(56)
     return found
 
 
-def _strided(data: npt.NDArray[np.uint8], first: int, distance: int, rows: int) -> Words:
+def strided(data: npt.NDArray[np.uint8], first: int, distance: int, rows: int) -> Words:
+    """The eight bytes from places on that lie at equal distances."""
     return np.ndarray((rows,), np.dtype("<u8"), data, first, (distance,)) if rows else np.zeros(0, np.uint64)
 
 
-def _loaded(data: npt.NDArray[np.uint8], places: Any) -> Words:
+def loaded(data: npt.NDArray[np.uint8], places: Any) -> Words:
     """The eight bytes from each place on."""
     if not len(places):
         return np.zeros(0, np.uint64)
@@ -164,6 +165,6 @@ def _loaded(data: npt.NDArray[np.uint8], places: Any) -> Words:
     return found
 
 
-def _tail(data: npt.NDArray[np.uint8], start: int) -> npt.NDArray[np.uint8]:
+def tail(data: npt.NDArray[np.uint8], start: int) -> npt.NDArray[np.uint8]:
     """The data from a place on, with room for a word behind its end."""
     return np.append(data[start:], np.zeros(2 * WORD, np.uint8))

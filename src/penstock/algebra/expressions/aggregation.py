@@ -8,6 +8,7 @@ from typing import Final, Literal
 import pyarrow as pa
 
 from penstock.algebra.expressions.python_functions import WindowFunction
+from penstock.algebra.expressions.sketches import Sketch
 
 COUNT: Final = "count(*)"
 
@@ -30,6 +31,9 @@ class Held:
     bare: tuple[tuple[str, ...] | None, str | None] = (None, None)
     """The columns that the values are, if they are nothing but columns; and the one that must not be NULL, if there is
     no other condition. No columns if there is."""
+    sketch: Sketch | None = None
+    """What is kept in the place of the values of each group, in one row of bytes: then `schema` is about that, and the
+    results are SQL over what it says of the values, a number in each row."""
 
 
 @dataclass(frozen=True)
@@ -73,11 +77,18 @@ class Aggregation:
     called: tuple[Called, ...] = ()
     measures: tuple[Measure | None, ...] = ()
     """What the partials are; None for those that need SQL."""
+    hashed: frozenset[str] = frozenset()
+    """The columns that nothing but sketches needs, and these as they are: their values are hashed, and not seen."""
 
     @property
     def counted_measures(self) -> tuple[Measure | None, ...]:
         """What the partials of `counted` are."""
         return self.measures if self.tuple_count in dict(self.partials) else (*self.measures, Measure("count"))
+
+    @property
+    def sketched(self) -> tuple[Held, ...]:
+        """The held values in whose place sketches are kept."""
+        return tuple(held for held in self.held if held.sketch is not None)
 
     @property
     def whole(self) -> tuple[str, ...]:

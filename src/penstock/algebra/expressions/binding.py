@@ -70,7 +70,7 @@ def parse(text: str, *, what: str) -> exp.Expr:
         raise QueryError(f"cannot read the {what} {text!r}", found=_underlined(text, error)) from error
     if len(trees) != 1:
         raise QueryError(f"{len(trees)} expressions in {text!r}", expected=f"one {what}")
-    tree = trees[0]
+    tree = trees[0].transform(_whole)
     if isinstance(tree, _STATEMENTS):
         alias = isinstance(tree, exp.Alias)
         raise QueryError(
@@ -79,6 +79,13 @@ def parse(text: str, *, what: str) -> exp.Expr:
             hint="the name goes before the expression: name='expression'" if alias else None,
         )
     return tree
+
+
+def _whole(node: exp.Expr) -> exp.Expr:
+    """The parser writes this call without its second argument, which the kernel's own function does not have."""
+    if not isinstance(node, exp.ApproxDistinct):
+        return node
+    return exp.Anonymous(this="approx_count_distinct", expressions=list(node.iter_expressions()))
 
 
 def resolve(tree: exp.Expr, schema: pa.Schema, *, what: str) -> exp.Expr:

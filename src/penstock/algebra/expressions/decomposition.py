@@ -25,8 +25,9 @@ from penstock.algebra.expressions import kernel, purity
 from penstock.algebra.expressions.aggregation import Aggregation, Called, Held
 from penstock.algebra.expressions.binding import DIALECT, bind, bind_tree, parse, resolve, sql_of
 from penstock.algebra.expressions.expression import Expression
-from penstock.algebra.expressions.functions import ALIASES, FUNCTIONS, Call, Function, Parts
+from penstock.algebra.expressions.functions import ALIASES, FUNCTIONS, Call, Function, HeldParts, Parts
 from penstock.algebra.expressions.python_functions import WindowFunction
+from penstock.algebra.expressions.sketches import Sketch
 from penstock.algebra.expressions.zones import in_zone, zone_of
 from penstock.algebra.naming import did_you_mean
 from penstock.errors import QueryError
@@ -59,19 +60,8 @@ def decompose(outputs: Outputs, schema: pa.Schema, *, on: str) -> Aggregation:
     scalars = [FUNCTIONS[call.function].plan(call, parts) for call in calls.found.values()]
     tuples = schema if len(schema) else pa.schema({"row": pa.bool_()})
     partial_schema = _typed(parts.partials, tuples)
-    held = tuple(
-        Held(
-            table.name,
-            values := tuple((f"{parts.prefix}v{i}", sql) for i, sql in enumerate(table.values)),
-            table.where,
-            table.distinct,
-            _typed(values, tuples),
-            tuple(table.results),
-            table.bare,
-        )
-        for table in parts.held
-    )
-    merged = pa.schema([*partial_schema, *(field for table in held for field in _typed(table.results, table.schema))])
+    held = tuple(_held(table, parts.prefix, tuples) for table in parts.held)
+    merged = pa.schema([*partial_schema, *(field for table in held for field in _typed(table.results, _told(table)))])
     kinds = _typed([(f"call {i}", sql) for i, sql in enumerate(scalars)], merged)
     finals = tuple(
         (name, _lowered(bind_tree(tree, texts[name], kinds, what="output").sql, scalars))
@@ -92,7 +82,23 @@ def decompose(outputs: Outputs, schema: pa.Schema, *, on: str) -> Aggregation:
         tuple(name for name in schema.names if name in used),
         called,
         tuple(parts.measures),
+        calls.hashed() - {name for call in called for name in call.columns},
     )
+
+
+def _held(table: HeldParts, prefix: str, tuples: pa.Schema) -> Held:
+    values = tuple((f"{prefix}v{i}", sql) for i, sql in enumerate(table.values))
+    schema, sketch = _typed(values, tuples), None
+    if table.precision is not None:
+        ((name, _),) = values
+        sketch = Sketch(table.precision, schema.field(name).type)
+        schema = pa.schema([(name, pa.large_binary())])
+    return Held(table.name, values, table.where, table.distinct, schema, tuple(table.results), table.bare, sketch)
+
+
+def _told(held: Held) -> pa.Schema:
+    """What the results of held values are computed from."""
+    return held.schema if held.sketch is None else pa.schema([(name, pa.int64()) for name in held.schema.names])
 
 
 def _called(outputs: Outputs, schema: pa.Schema) -> tuple[Called, ...]:
@@ -150,9 +156,15 @@ class _Calls:
         self.on = on
         self.found: dict[tuple[object, ...], Call] = {}
         self._used: dict[str, None] = {}
+        self._seen: set[str] = set()
+        """The columns whose values somebody looks at."""
 
     def columns(self) -> tuple[str, ...]:
         return tuple(name for name in self.schema.names if name in self._used)
+
+    def hashed(self) -> frozenset[str]:
+        """The columns that only sketches need, as they are."""
+        return frozenset(self.columns()) - self._seen
 
     def kinds(self, lifted: exp.Expr) -> list[pa.DataType]:
         """The types of what the calls of an output are about."""
@@ -226,6 +238,9 @@ class _Calls:
         _check_types(text, name, function, arguments)
         if self.on is not None and (name == "list" or (name in {"first", "last"} and len(arguments) == 1)):
             self._use(self.on.columns)
+            self._seen.update(self.on.columns)
+        if name != "approx_count_distinct" or where is not None or arguments[0].column is None:
+            self._seen.update(*(given.columns for given in (*arguments, *([where] if where else []))))
         return Call(text, name, arguments, where.sql if where else None, distinct, self.on)
 
     def _bind(self, tree: exp.Expr, what: str) -> Expression:

@@ -16,6 +16,13 @@ import pyarrow as pa
 from penstock.algebra.expressions import kernel
 from penstock.algebra.expressions.aggregation import Measure
 from penstock.algebra.expressions.expression import Expression
+from penstock.algebra.expressions.sketches import (
+    DEFAULT_RSD,
+    LARGEST_RSD,
+    LEAST_RSD,
+    precision_of,
+    sketchable,
+)
 from penstock.errors import QueryError
 
 
@@ -81,8 +88,15 @@ class HeldParts:
     values: tuple[str, ...]
     where: str | None
     distinct: bool
+    precision: int | None
+    """That of the sketch that stands for them, if one does."""
     results: list[tuple[str, str]] = field(default_factory=list)
     bare: tuple[tuple[str, ...] | None, str | None] = (None, None)
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        """Equal tables are shared between calls."""
+        return self.values, self.where, self.distinct, self.precision
 
 
 @dataclass
@@ -106,12 +120,14 @@ class Parts:
         self.measures.append(measure)
         return name
 
-    def hold(self, call: Call, values: tuple[str, ...], *, result: str, nulls: bool = False) -> str:
+    def hold(
+        self, call: Call, values: tuple[str, ...], *, result: str, nulls: bool = False, precision: int | None = None
+    ) -> str:
         """The column of an aggregate over kept values; in `result`, `{v}0` is the first of them."""
         result = result.replace("{v}", f"{self.prefix}v")
         where = call.kept() if nulls else call.kept(f"{values[0]} IS NOT NULL")
-        key = (values, where, call.distinct)
-        table = next((known for known in self.held if (known.values, known.where, known.distinct) == key), None)
+        key = (values, where, call.distinct, precision)
+        table = next((known for known in self.held if known.key == key), None)
         if table is None:
             table = HeldParts(f"{self.prefix}h{len(self.held)}", *key, bare=_bare(call, values, nulls=nulls))
             self.held.append(table)
@@ -256,14 +272,45 @@ def _quantile(call: Call, parts: Parts) -> str:
 
 def _fraction(call: Call) -> str:
     asked = call.arguments[1]
-    fault = QueryError(f"{call.text}: which quantile?", expected="a constant from 0 to 1", found=asked.text)
+    at = _constant(asked)
+    if at is None or not 0 <= at <= 1:
+        raise QueryError(f"{call.text}: which quantile?", expected="a constant from 0 to 1", found=asked.text)
+    return repr(at)
+
+
+def _constant(asked: Expression) -> float | None:
+    """The number that an argument is; None if it is none, or differs from tuple to tuple."""
     kinds = (pa.types.is_decimal, pa.types.is_floating, pa.types.is_integer)
     if asked.columns or not any(known(asked.type) for known in kinds):
-        raise fault
+        return None
     at = kernel.run(f"SELECT CAST({asked.sql} AS DOUBLE) AS at")["at"][0].as_py()
-    if at is None or not 0 <= at <= 1:
-        raise fault
-    return repr(float(at))
+    return None if at is None else float(at)
+
+
+def _approximate_count(call: Call, parts: Parts) -> str:
+    kind = call.kind
+    if not sketchable(kind):
+        raise QueryError(
+            f"{call.text} over a {kind}",
+            expected="numbers, booleans, times, texts or bytes",
+            hint=f"make it a text: approx_count_distinct(CAST({call.value.text} AS VARCHAR))",
+        )
+    # There is one number for each group by then.
+    number = parts.hold(call, (call.value.sql,), result="max({v}0)", precision=_precision(call))
+    return f"coalesce({number}, 0)"
+
+
+def _precision(call: Call) -> int:
+    rsd = _constant(call.arguments[1]) if len(call.arguments) == 2 else DEFAULT_RSD
+    precision = None if rsd is None else precision_of(rsd)
+    if precision is None:
+        raise QueryError(
+            f"{call.text}: which relative standard deviation?",
+            expected=f"a constant from {LEAST_RSD} to {LARGEST_RSD}",
+            found=call.arguments[1].text,
+            hint=f"count(DISTINCT {call.value.text}) is exact",
+        )
+    return precision
 
 
 def _mode(call: Call, parts: Parts) -> str:
@@ -288,6 +335,7 @@ ALIASES: Final = {
     "argmin": "arg_min",
     "argmax": "arg_max",
     "array_agg": "list",
+    "approx_distinct": "approx_count_distinct",
     "quantile": "quantile_disc",
     "logical_and": "bool_and",
     "logical_or": "bool_or",
@@ -316,5 +364,6 @@ FUNCTIONS: Final[dict[str, Function]] = {
     "quantile_cont": Function(_quantile, arguments=(2,)),
     "quantile_disc": Function(_quantile, arguments=(2,)),
     "mode": Function(_mode),
+    "approx_count_distinct": Function(_approximate_count, arguments=(1, 2)),
     "list": Function(_list),
 }

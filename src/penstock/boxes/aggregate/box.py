@@ -87,11 +87,14 @@ class Aggregate(Stateful):
 
     @property
     def coded(self) -> frozenset[str]:
-        return frozenset(self.by) - {self.on, *self.aggregation.columns} if self.reduces else frozenset()
+        seen = {self.on, *self.aggregation.columns} - self.aggregation.hashed
+        return (frozenset(self.by) | self.aggregation.hashed) - seen if self.reduces else frozenset()
 
     @property
     def reduces(self) -> bool:
-        return not self.aggregation.held and not self.aggregation.called
+        # Sketches are as good as partial aggregates.
+        kept_whole = any(held.sketch is None for held in self.aggregation.held)
+        return not kept_whole and not self.aggregation.called
 
     def properties(self, port: int) -> Properties:
         # A window leaves once, and before those that begin later; unless groups close by marks of their own.

@@ -52,6 +52,11 @@ def close_query(
     return f"WITH {', '.join(with_parts)} SELECT {out_keys}{finals} FROM merged{joins}{order}"
 
 
+def all_rows(part: str) -> str:
+    """SQL of the rows of a part, where they are those of windows already."""
+    return f"SELECT * FROM {table_name(part)}"
+
+
 def table_name(part: str) -> str:
     """What the rows of a part are called in SQL."""
     return f"part_{part}"

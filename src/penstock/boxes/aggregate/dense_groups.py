@@ -23,7 +23,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.algebra.expressions.aggregation import Measure
-from penstock.boxes.aggregate.dense_measures import Meter, Numbers, column_of, meters
+from penstock.boxes.aggregate.dense_measures import Meter, Numbers, Watcher, column_of, meters
+from penstock.boxes.aggregate.sketches.entering import Registers
 
 CELLS_PER_TUPLE = 4
 """A sparser table would cost more to search for its filled cells than hashing costs."""
@@ -116,7 +117,7 @@ class DenseGroups:
 
     def flush(self, names: Sequence[str], arrival: str = "") -> pa.Table | None:
         """What was found so far, with these names for the pane, the keys and the measures, and one for the time of
-        arrival, if tuples bring it; None if nothing was counted."""
+        arrival, if tuples bring it; sketches have names of their own. None if nothing was counted."""
         if not self._tuples:
             return None
         self._note_arrival()
@@ -130,6 +131,9 @@ class DenseGroups:
         self._counts = np.zeros((0,) * self._counts.ndim, np.int64)
         self._since = np.full(self._counts.shape, _NEVER)
         self._tuples, self._arrived = 0, None
+        for name, registers in self._measured.registers:
+            columns.append(registers.sketches(filled))
+            names = [*names, name]
         return pa.table([pa.array(pane + self._first), *keys, *columns], names=list(names))
 
     def _note_arrival(self) -> None:
@@ -164,24 +168,28 @@ class Measured:
     type."""
 
     columns: tuple[tuple[Measure, Meter | None, pa.DataType], ...]
+    registers: Registers = ()
 
     @staticmethod
     def of_counts() -> Measured:
         return Measured(((Measure("count"), None, pa.int64()),))
 
     @staticmethod
-    def of(measures: Sequence[Measure | None], kinds: pa.Schema, partials: pa.Schema) -> Measured | None:
+    def of(
+        measures: Sequence[Measure | None], kinds: pa.Schema, partials: pa.Schema, registers: Registers = ()
+    ) -> Measured | None:
         """None if something needs SQL."""
         found = meters(measures, kinds, partials)
         if found is None:
             return None
         known = [measure for measure in measures if measure is not None]
-        return Measured(tuple(zip(known, found, partials.types, strict=True)))
+        return Measured(tuple(zip(known, found, partials.types, strict=True)), registers)
 
     @property
-    def meters(self) -> list[Meter]:
+    def meters(self) -> list[Watcher]:
         """Each of them once."""
-        return list({id(meter): meter for _, meter, _ in self.columns if meter is not None}.values())
+        own: dict[int, Watcher] = {id(meter): meter for _, meter, _ in self.columns if meter is not None}
+        return [*own.values(), *(registers for _, registers in self.registers)]
 
     def found(self, cells: Numbers, counts: Numbers) -> list[pa.Array]:
         return [

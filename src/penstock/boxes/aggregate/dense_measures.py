@@ -26,8 +26,8 @@ _FIRST_PART: Final = 16
 _WORTH_PARTING: Final = 1024
 
 
-class Meter(Protocol):
-    """Measures something of every cell."""
+class Watcher(Protocol):
+    """Is shown the tuples of every cell."""
 
     arrays: int
     """How many arrays it needs."""
@@ -40,6 +40,10 @@ class Meter(Protocol):
 
     def add(self, cells: Numbers, tuples: pa.RecordBatch) -> None:
         """Measure tuples, which belong to these cells."""
+
+
+class Meter(Watcher, Protocol):
+    """Measures something of every cell."""
 
     def found(self, measure: Measure, cells: Numbers, counts: Numbers) -> tuple[Numbers, Numbers | None]:
         """What it has found in cells with so many tuples, and where that is NULL, if anywhere."""

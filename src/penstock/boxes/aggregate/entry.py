@@ -22,6 +22,7 @@ from penstock.boxes.aggregate.box import Aggregate
 from penstock.boxes.aggregate.closing import PARTIAL, TICK, TUPLES, WHOLE
 from penstock.boxes.aggregate.dense_groups import DenseGroups, Measured
 from penstock.boxes.aggregate.low_level.box import LowLevel
+from penstock.boxes.aggregate.sketches.entering import dense_registers, of_own_column, sketches_of
 from penstock.operators.groups import group_numbers, repeats
 
 PANE = "#pane"
@@ -118,6 +119,8 @@ class SubAggregateOp:
     def _hold(self, tuples: pa.RecordBatch, ticks: pa.Array) -> None:
         """Keep the values of tuples as they are."""
         for held in self._box.aggregation.held:
+            if held.sketch is not None:
+                continue  # its registers have seen them
             values, present = held.bare
             assert values is not None
             panes = pane_numbers(pa.chunked_array([ticks]), self._box.window.pane)
@@ -144,8 +147,13 @@ class SubAggregateOp:
     def _keep_counts(self, dense: DenseGroups) -> None:
         partials = (name for name, _ in self._box.aggregation.counted)
         counts = dense.flush((PANE, *self._box.by, *partials), ARRIVED)
-        if counts is not None:
-            self._reduced[PARTIAL].append(counts)
+        if counts is None:
+            return
+        for held in self._box.aggregation.sketched:
+            sketches = counts.select([PANE, *self._box.by, held.name])
+            self._reduced[held.name].append(sketches.rename_columns([PANE, *self._box.by, *held.schema.names]))
+            counts = counts.drop_columns([held.name])
+        self._reduced[PARTIAL].append(counts)
 
     def _reduce_gathered(self) -> None:
         if not self._rows:
@@ -159,12 +167,12 @@ class SubAggregateOp:
         if self._partial_already:
             self._reduced[PARTIAL].append(self._counted_once(tuples))
             return
-        if isinstance(self._box, Aggregate) and self._box.reduces and _hardly_reduced(self._box, tuples):
+        if isinstance(self._box, Aggregate) and _may_send(self._box) and _hardly_reduced(self._box, tuples):
             self._reduced[TUPLES].append(tuples.select(_sent_columns(self._box, tuples)))
             return
         self._reduced[PARTIAL].append(reduced(self._box, tuples))
         for held in self._box.aggregation.held:
-            kept = self._as_they_are(held, tuples)
+            kept = self._sketches(held, tuples) if held.sketch is not None else self._as_they_are(held, tuples)
             kept = kernel.run(self._held[held.name], tuples=tuples) if kept is None else kept
             if kept.num_rows:
                 self._reduced[held.name].append(kept)
@@ -186,12 +194,21 @@ class SubAggregateOp:
             found = found.filter(pc.is_valid(tuples.column(present)))
         return None if repeats(found, found.column_names) else found
 
+    def _sketches(self, held: Held, tuples: pa.Table) -> pa.Table:
+        own = self._suits and of_own_column(held, self._box.inputs[0].schema)
+        return sketches_of(held, tuples, [PANE, *self._box.by], self._held[held.name], own=own)
+
     def _counted_once(self, tuples: pa.Table) -> pa.Table:
         """Partial aggregates as they are, each a tuple."""
         once = pa.repeat(pa.scalar(1, pa.int64()), tuples.num_rows)
         tuples = tuples.append_column(self._box.tuple_count, once)
         arrived = [ARRIVED] if ARRIVED in tuples.column_names else []
         return tuples.select([PANE, *self._box.by, *(name for name, _ in self._box.aggregation.counted), *arrived])
+
+
+def _may_send(box: Aggregate) -> bool:
+    """Whether tuples can be sent as they are: their bucket reduces them to partial aggregates, and to nothing else."""
+    return box.reduces and not box.aggregation.held
 
 
 def _hardly_reduced(box: Aggregate, tuples: pa.Table) -> bool:
@@ -212,15 +229,16 @@ def _sent_columns(box: Aggregate, tuples: pa.Table) -> list[str]:
 def _measured(box: Aggregate | LowLevel) -> Measured | None:
     """What is found of every group without SQL; None if that is not all. Values that are held as they are need none."""
     aggregation, schema = box.aggregation, box.inputs[0].schema
-    if aggregation.called or not all(_held_as_they_are(held, schema) for held in aggregation.held):
+    direct = all(_held_as_they_are(held, schema) or of_own_column(held, schema) for held in aggregation.held)
+    if aggregation.called or not direct:
         return None
     known = {field.name: field.type for field in aggregation.partial_schema}
     partials = pa.schema([(name, known.get(name, pa.int64())) for name, _ in aggregation.counted])
-    return Measured.of(aggregation.counted_measures, schema, partials)
+    return Measured.of(aggregation.counted_measures, schema, partials, dense_registers(aggregation.held))
 
 
 def _held_as_they_are(held: Held, schema: pa.Schema) -> bool:
-    return not held.distinct and _of_own_types(held, schema)
+    return not held.distinct and held.sketch is None and _of_own_types(held, schema)
 
 
 def _of_own_types(held: Held, schema: pa.Schema) -> bool:

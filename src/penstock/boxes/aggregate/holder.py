@@ -6,25 +6,28 @@ passes the end of a window, its panes are merged, its results leave once, and pa
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.algebra.expressions import kernel
+from penstock.algebra.expressions.aggregation import Held
 from penstock.algebra.expressions.kernel import quote
 from penstock.algebra.floors import Floors
 from penstock.algebra.hidden import ARRIVED, SEQ
 from penstock.algebra.marks import Marks
 from penstock.algebra.ticks import from_ticks
 from penstock.boxes.aggregate.box import Aggregate
-from penstock.boxes.aggregate.closing import PARTIAL, TUPLES, WHOLE, WINDOW, close_query, table_name
+from penstock.boxes.aggregate.closing import PARTIAL, TUPLES, WHOLE, WINDOW, all_rows, close_query, table_name
 from penstock.boxes.aggregate.entry import PANE, merged, reduced
 from penstock.boxes.aggregate.group_windows import Windows
 from penstock.boxes.aggregate.python_calls import Calls
 from penstock.operators.arrival_order import in_arrival_order
 from penstock.operators.groups import number, parted, repeats
 from penstock.operators.protocol import Departures, Holder, Slots
+from penstock.operators.sketches.rows import estimated, merging
 from penstock.operators.state.chunks import GATHER_CHUNKS, MERGE_CHUNKS, add_chunk
 
 MERGE_ROWS = 1024
@@ -118,15 +121,31 @@ class AggregateOp(Holder):
             keys = [tables[PARTIAL].schema.field(k) for k in (PANE, *self._box.by)]
             tables.setdefault(held.name, pa.schema([*keys, *held.schema]).empty_table())
         kept = tables.pop(WHOLE, None)
+        sketches = {held.name: held for held in self._box.aggregation.sketched}
+        for name, held in sketches.items():
+            tables[name] = self._estimated(held, tables, first, last)
         query = close_query(
             self._box.aggregation,
             (WINDOW, *self._box.by),
-            lambda part: self._in_windows(part, first, last),
+            lambda part: all_rows(part) if part in sketches else self._in_windows(part, first, last),
             _together(tables[PARTIAL].column(ARRIVED)),
             last if self._in_one_window(panes["min"].as_py(), first, last) else None,
         )
         closed = kernel.run(query, **{table_name(part): table for part, table in tables.items()})
         return self._results(closed, kept) if closed.num_rows else None
+
+    def _estimated(self, held: Held, tables: dict[str, pa.Table], first: int, last: int) -> pa.Table:
+        """What the sketches of the windows first..last say, in one row for each window and group."""
+        (name,) = held.schema.names
+        rows = tables[held.name]
+        at = rows.column_names.index(name)
+        # The kernel only sees the places of sketches.
+        shown = {**tables, held.name: rows.set_column(at, name, pa.array(np.arange(rows.num_rows)))}
+        query = self._in_windows(held.name, first, last)
+        spread = kernel.run(query, **{table_name(part): table for part, table in shown.items()})
+        at = spread.column_names.index(name)
+        spread = spread.set_column(at, name, rows.column(name).take(spread.column(name)))
+        return estimated(spread, (WINDOW, *self._box.by), held)
 
     def _results(self, closed: pa.Table, kept: pa.Table | None) -> pa.Table:
         """Closed windows as tuples; functions are called with the tuples that were kept for them."""
@@ -204,8 +223,10 @@ class AggregateOp(Holder):
     def _keep(self, arrived: dict[str, pa.Table]) -> None:
         """Add what arrived to the slots of its panes."""
         distinct = {held.name for held in self._box.aggregation.held if held.distinct}
+        merges: dict[str, Callable[[pa.Table], pa.Table]] = dict.fromkeys(distinct, _distinct)
+        merges |= {held.name: merging(held, (PANE, *self._box.by)) for held in self._box.aggregation.sketched}
         for part, tuples in arrived.items():
-            merge = self._merged if part == PARTIAL else _distinct if part in distinct else None
+            merge = self._merged if part == PARTIAL else merges.get(part)
             for pane, chunk in parted(tuples, tuples.column(PANE).to_numpy()):
                 outgrown = merge is not None and self._outgrown(pane, part, chunk.num_rows)
                 most = GATHER_CHUNKS if merge is None else MERGE_CHUNKS

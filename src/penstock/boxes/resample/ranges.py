@@ -22,10 +22,11 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.algebra.expressions import kernel
-from penstock.algebra.expressions.aggregation import Aggregation
+from penstock.algebra.expressions.aggregation import Aggregation, Held
 from penstock.algebra.expressions.kernel import quote
 from penstock.algebra.hidden import ARRIVED
 from penstock.operators.arrays import Numbers
+from penstock.operators.sketches.rows import estimated, sketched
 
 RANGE = "#range"
 
@@ -61,7 +62,7 @@ def _spelled_out(
     aggregation: Aggregation, tuples: pa.Table, first: Numbers, last: Numbers, own: pa.Table | None = None
 ) -> pa.Table:
     query = _query(aggregation, aggregation.partials)
-    return _run(query, tuples, first, last, np.cumsum(last - first + 1), _every, own)
+    return _run(query, tuples, first, last, np.cumsum(last - first + 1), _every, own, aggregation.held)
 
 
 def _in_blocks(aggregation: Aggregation, tuples: pa.Table, first: Numbers, last: Numbers) -> pa.Table:
@@ -91,6 +92,7 @@ def _run(
     pairs: Numbers,
     spell: Spelling,
     own: pa.Table | None = None,
+    held: Sequence[Held] = (),
 ) -> pa.Table:
     """The query over all ranges, piece by piece; `pairs` is the running total of the pairs expected."""
     rows = rows.combine_chunks()
@@ -100,7 +102,8 @@ def _run(
         pieces = rows.take(pa.array(members)).append_column(RANGE, pa.array(ranges))
         for name, values in _columns(own):
             pieces = pieces.append_column(name, values.slice(a, b - a).take(pa.array(ranges)))
-        found.append(kernel.run(query, pairs=pieces))
+        estimates = {each.name: _estimated(each, pieces) for each in held if each.sketch is not None}
+        found.append(kernel.run(query, pairs=pieces, **estimates))
     return pa.concat_tables(found).combine_chunks()
 
 
@@ -120,15 +123,29 @@ def _query(aggregation: Aggregation, aggregates: Sequence[tuple[str, str]]) -> s
     select = "".join(f", {sql} AS {quote(name)}" for name, sql in (*aggregates, _arrived()))
     parts, joins = [f"merged AS (SELECT {key}{select} FROM pairs GROUP BY {key})"], ""
     for held in aggregation.held:
-        values = "".join(f", {sql} AS {quote(name)}" for name, sql in held.values)
-        where = f" WHERE {held.where}" if held.where else ""
         results = "".join(f", {sql} AS {quote(name)}" for name, sql in held.results)
-        parts.append(
-            f"{held.name} AS (SELECT {key}{results} FROM (SELECT {key}{values} FROM pairs{where}) GROUP BY {key})"
-        )
-        joins += f" LEFT JOIN {held.name} ON merged.{key} = {held.name}.{key}"
+        source = held.name if held.sketch is not None else f"({_values(held)})"
+        parts.append(f"{_closed(held)} AS (SELECT {key}{results} FROM {source} GROUP BY {key})")
+        joins += f" LEFT JOIN {_closed(held)} ON merged.{key} = {_closed(held)}.{key}"
     finals = ", ".join(f"{sql} AS {quote(name)}" for name, sql in (*aggregation.finals, (ARRIVED, quote(ARRIVED))))
     return f"WITH {', '.join(parts)} SELECT {finals} FROM merged{joins} ORDER BY merged.{key}"
+
+
+def _closed(held: Held) -> str:
+    """The results of held values, as a table."""
+    return f"closed_{held.name}"
+
+
+def _values(held: Held) -> str:
+    """SQL of held values, with their range."""
+    values = "".join(f", {sql} AS {quote(name)}" for name, sql in held.values)
+    where = f" WHERE {held.where}" if held.where else ""
+    return f"SELECT {quote(RANGE)}{values} FROM pairs{where}"
+
+
+def _estimated(held: Held, pairs: pa.Table) -> pa.Table:
+    """What the sketch of each range says."""
+    return estimated(sketched(kernel.run(_values(held), pairs=pairs), (RANGE,), held), (RANGE,), held)
 
 
 def _arrived() -> tuple[str, str]:

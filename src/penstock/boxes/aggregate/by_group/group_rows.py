@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.algebra.expressions import kernel
+from penstock.algebra.expressions.aggregation import Held
 from penstock.algebra.expressions.kernel import quote
 from penstock.algebra.hidden import ARRIVED
 from penstock.algebra.order import TUPLE_NUMBER
@@ -22,6 +23,7 @@ from penstock.boxes.aggregate.by_group.group_state import GroupState
 from penstock.boxes.aggregate.closing import PARTIAL, TICK, WHOLE
 from penstock.operators.arrays import Mask, Numbers
 from penstock.operators.groups import Groups
+from penstock.operators.sketches.rows import merging, sketched
 
 GROUP = "#group"
 
@@ -89,7 +91,9 @@ class GroupRows:
             values = "".join(f", {sql} AS {quote(name)}" for name, sql in held.values)
             where = f" WHERE {held.where}" if held.where else ""
             query = f"SELECT {'DISTINCT ' if held.distinct else ''}{keys}{values} FROM tuples{where}"
-            self._hold(held.name, _ungrouped(kernel.run(query, tuples=panes)))
+            kept = kernel.run(query, tuples=panes)
+            kept = kept if held.sketch is None else sketched(kept, (GROUP, TICK), held)
+            self._hold(held.name, _ungrouped(kept))
         if aggregation.called:
             columns = [c for c in aggregation.whole if c not in box.by and c != box.on]
             self._hold(WHOLE, Rows(tuples.select(columns).append_column(TICK, pa.array(ticks)), groups))
@@ -131,11 +135,11 @@ class GroupRows:
     def save(self) -> None:
         if self.partial is not None:
             self._state.put(PARTIAL, self.partial.keyed(self._groups), self._due)
-        distinct = {held.name for held in self._aggregation.held if held.distinct}
-        if distinct.intersection(self._fresh):
+        fewer = {held.name: held for held in self._aggregation.held if held.distinct or held.sketch is not None}
+        if fewer.keys() & self._fresh.keys():
             self.load()
         for part, rows in (self._loaded or {}).items():
-            kept = _distinct(rows) if part in distinct else rows
+            kept = _fewer(rows, fewer[part]) if part in fewer else rows
             self._state.put(part, kept.keyed(self._groups), self._due)
         for part, rows in self._fresh.items():
             self._state.add(part, rows.keyed(self._groups))
@@ -155,8 +159,11 @@ def _grouped(aggregates: Sequence[tuple[str, str]]) -> str:
     return f"SELECT {keys}{''.join(f', {sql} AS {quote(name)}' for name, sql in selected)} FROM tuples GROUP BY {keys}"
 
 
-def _distinct(rows: Rows) -> Rows:
+def _fewer(rows: Rows, held: Held) -> Rows:
+    """Every value once, or one sketch for each group and tick."""
     table = rows.table.append_column(GROUP, pa.array(rows.groups))
+    if held.sketch is not None:
+        return _ungrouped(merging(held, (GROUP, TICK))(table))
     return _ungrouped(kernel.run("SELECT DISTINCT * FROM tuples", tuples=table))
 
 

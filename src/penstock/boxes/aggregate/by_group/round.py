@@ -28,11 +28,12 @@ from penstock.boxes.aggregate.by_group.group_progress import (
 from penstock.boxes.aggregate.by_group.group_rows import GroupRows, Rows, keyed_table
 from penstock.boxes.aggregate.by_group.group_state import Account, GroupState, least
 from penstock.boxes.aggregate.by_group.window_starts import OpenedStarts, PeriodicStarts, Starts, limits
-from penstock.boxes.aggregate.closing import PARTIAL, TICK, WHOLE, WINDOW, close_query, table_name
+from penstock.boxes.aggregate.closing import PARTIAL, TICK, WHOLE, WINDOW, all_rows, close_query, table_name
 from penstock.boxes.aggregate.group_windows import NO_WINDOWS, Windows, keyed
 from penstock.boxes.aggregate.python_calls import Calls
 from penstock.operators.arrays import Mask, Numbers, ranged
 from penstock.operators.groups import GROUP_SLOTS, number
+from penstock.operators.sketches.rows import estimated
 
 OPENINGS = "openings"
 GONE = "gone"
@@ -153,7 +154,7 @@ class Round:
         size = self._box.windows.size
         around = {part: windows.around(rows.groups, rows.ticks, size) for part, rows in parts.items()}
         most = max(int((behind - first).sum()) for first, behind in around.values())
-        query = close_query(self._box.aggregation, (WINDOW,), _rows_of)
+        query = close_query(self._box.aggregation, (WINDOW,), all_rows)
         closed = []
         for places in np.array_split(np.arange(len(windows)), min(len(windows), -(-most // SPREAD_ROWS))):
             low, high = int(places[0]), int(places[-1]) + 1
@@ -162,6 +163,9 @@ class Round:
                 rows, of = ranged(np.maximum(first, low), np.minimum(behind, high))
                 spread = parts[part].table.drop_columns([TICK]).take(pa.array(rows))
                 tables[table_name(part)] = spread.append_column(WINDOW, pa.array(of))
+            for held in self._box.aggregation.sketched:
+                own = table_name(held.name)
+                tables[own] = estimated(tables[own], (WINDOW,), held)
             closed.append(kernel.run(query, **tables))
         self.closed.append(self._results(windows, pa.concat_tables(closed), whole))
 
@@ -259,7 +263,3 @@ class Round:
 
 def _windows(stored: pa.Table | None, groups: Numbers) -> Windows:
     return NO_WINDOWS if stored is None else Windows.of(groups, stored.column(START).to_numpy())
-
-
-def _rows_of(part: str) -> str:
-    return f"SELECT * FROM {table_name(part)}"
