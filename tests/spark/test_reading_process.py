@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -135,3 +136,14 @@ def test_what_cannot_be_read_is_told_and_others_are_read(
     order(1)
     assert awaited(found, 0).failed
     assert awaited(found, 1) == expected
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems have no such class of processes")
+def test_readers_take_only_the_time_that_nobody_else_wants(readers: tuple[ReadingProcesses, Order, Done]) -> None:
+    found, order, _ = readers
+    before = processes()
+    order(0)
+    awaited(found, 0)
+    (reader,) = processes() - before
+    assert reader.nice() == 19
+    assert os.sched_getscheduler(reader.pid) == os.SCHED_IDLE

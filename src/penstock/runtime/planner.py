@@ -34,6 +34,7 @@ from penstock.runtime.history_pieces import HistoryPieces, Reader
 from penstock.runtime.job import Job
 from penstock.runtime.jobs import Jobs, jobs_of
 from penstock.runtime.leaving import Leaving
+from penstock.runtime.live_rhythm import LiveRhythm
 from penstock.runtime.offsets import InputAt, Left, Offset, Said, Size, Stated, digest, histories_read, intake_offset
 from penstock.runtime.silence import Silence, merged
 from penstock.runtime.table_versions import TableKeeper
@@ -84,6 +85,7 @@ class Planner:
         self._board = Board(job.board)
         self._feeds: dict[str, Feed] = {}
         self._reader, self._pauses, self._numbers = reader, pauses, itertools.count()
+        self._rhythm = LiveRhythm()
         self._pieces = HistoryPieces(job.plan, job.version, None, int)
         self._use(job)
         self._planned = self._replays()
@@ -94,7 +96,7 @@ class Planner:
         self._job = job
         self._allotment = Allotment.of(job)
         self._shares = {s.name: s.connector.share for s in job.plan.network.sources if s.connector.catches_up}
-        self._pace = HistoryPace(min(self._shares.values(), default=1.0), pauses=self._pauses)
+        self._pace = HistoryPace(min(self._shares.values(), default=1.0), rhythm=self._rhythm, pauses=self._pauses)
         self._pieces = HistoryPieces(job.plan, job.version, self._reader, lambda: next(self._numbers))
         self._tables = TableKeeper(job)
         self._hearing = Hearing(job)
@@ -132,6 +134,7 @@ class Planner:
             return start
         self._pace.done()
         steps, pieces = self._advance(feeds, {name: start.inputs[name].position for name in live})
+        self._rhythm.look(came=any(step.rows for name, step in steps.items() if name not in self._shares))
         inputs = {**start.inputs, **{name: InputAt(step.position, step.ended) for name, step in steps.items()}}
         moved = inputs != start.inputs
         clocks = [step.clock for step in steps.values() if step.clock is not None]
