@@ -50,6 +50,7 @@ CALLS: Final[tuple[tuple[Any, str, str], ...]] = (
     (State, "__init__", "state"),
     (State, "read", "state"),
     (State, "save", "state"),
+    (Job, "begin_outputs", "output"),
     (Job, "stage_outputs", "output"),
     (Outlet, "commit", "output"),
 )

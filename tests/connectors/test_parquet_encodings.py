@@ -42,6 +42,44 @@ def test_columns_whose_values_are_close_and_do_not_repeat_are_differences() -> N
     assert told["use_dictionary"] == ["window", "id", "name", "empty"]
 
 
+def test_differences_that_do_not_repeat_are_not_compressed() -> None:
+    told = encodings(rows())["compression"]
+    assert (told["ts"], told["number"], told["short"], told["name"]) == ("none", "zstd", "zstd", "zstd")
+    assert set(told) == set(rows().column_names)
+    assert encodings(rows(), None)["compression"]["number"] == "none"
+
+
+def texts(number: int, rows: int, *, in_turn: bool = False) -> pa.Table:
+    """So many different texts of 23 bytes, by chance or one after the other."""
+    chance = random.Random(3)
+    drawn = (at % number if in_turn else chance.randrange(number) for at in range(rows))
+    return pa.table({"host": pa.array([f"host-{each:09d}.example" for each in drawn]), "kind": pa.array([1] * rows)})
+
+
+@pytest.mark.parametrize(
+    ("table", "with_dictionary"),
+    [
+        (texts(10**9, 20_000), False),
+        (texts(200_000, 20_000), False),
+        (texts(1_000, 20_000), True),
+        (texts(20_000, 20_000), True),
+        (texts(5_000, 20_000, in_turn=True), True),
+        (texts(10**9, 1_000), True),
+        (pa.table({"host": pa.nulls(20_000, pa.string()), "kind": pa.array([1] * 20_000)}), True),
+    ],
+    ids=["all differ", "many", "few", "as many as there is room for", "few in turn", "a short table", "NULLs"],
+)
+def test_texts_of_which_there_are_too_many_have_no_dictionary(table: pa.Table, with_dictionary: bool) -> None:
+    assert ("host" in encodings(table).get("use_dictionary", table.column_names)) == with_dictionary
+
+
+def test_the_same_rows_are_encoded_alike_however_they_are_cut() -> None:
+    whole = pa.concat_tables([rows(), rows()]).append_column("host", texts(300_000, 20_000).column("host"))
+    for size in (1, 4_095, 7_000):
+        cut = pa.Table.from_batches(whole.combine_chunks().to_batches(max_chunksize=size))
+        assert encodings(cut) == encodings(whole)
+
+
 @pytest.mark.parametrize(
     "table",
     [
@@ -55,7 +93,7 @@ def test_columns_whose_values_are_close_and_do_not_repeat_are_differences() -> N
     ],
 )
 def test_others_are_left_as_they_are(table: pa.Table, tmp_path: Path) -> None:
-    assert encodings(table) == {}
+    assert encodings(table) == {"compression": "zstd"}
 
 
 def test_a_table_of_such_columns_alone(tmp_path: Path) -> None:
@@ -65,10 +103,12 @@ def test_a_table_of_such_columns_alone(tmp_path: Path) -> None:
 
 
 def test_everybody_reads_them(tmp_path: Path, spark_ready: SparkSession) -> None:
-    table, file = rows(), str(tmp_path / "rows.parquet")
-    pq.write_table(table, file, compression="zstd", **encodings(table))
+    table, file = rows().append_column("host", texts(10**9, 10_000).column("host")), str(tmp_path / "rows.parquet")
+    pq.write_table(table, file, **encodings(table))
     group = pq.ParquetFile(file).metadata.row_group(0)
     assert DELTA in group.column(0).encodings
+    assert group.column(0).compression == "UNCOMPRESSED"
+    assert not {"PLAIN_DICTIONARY", "RLE_DICTIONARY"} & set(group.column(7).encodings)
     expected = table.to_pylist()
     assert pq.read_table(file).to_pylist() == expected
     with duckdb.connect() as reader:

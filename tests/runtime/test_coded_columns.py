@@ -16,6 +16,7 @@ from penstock.boxes.aggregate.dense_groups import MOST_IN_SAMPLE
 from penstock.boxes.aggregate.entry import SubAggregateOp
 from penstock.connectors.files.formats.parquet import Parquet
 from penstock.plan.compile import compile_network
+from penstock.runtime import intake
 from penstock.runtime.coded_columns import coded_columns
 
 LARGE = MOST_IN_SAMPLE + 1000
@@ -32,6 +33,10 @@ def plan_of(built: Callable[[pk.Stream], Any], **how: Any) -> frozenset[str]:
 
 def counts(stream: pk.Stream, name: str = "counts", **outputs: str) -> None:
     stream.aggregate({"n": "count(*)", **outputs}, on="ts", size=10, by=["k", "j"], name=name).output(name)
+
+
+def tuple_windows(stream: pk.Stream) -> None:
+    stream.aggregate({"n": "max(v)"}, on=pk.TUPLE_NUMBER, size=3, by=["k", "j"], name="tuples").output("tuples")
 
 
 def test_keys_of_groups_are_codes() -> None:
@@ -54,6 +59,16 @@ def test_also_behind_a_union() -> None:
     assert plan_of(lambda stream: counts(pk.union(stream, stream))) == {"k", "j"}
 
 
+def test_also_windows_of_tuples() -> None:
+    assert plan_of(tuple_windows) == {"k", "j"}
+
+
+def test_also_behind_marks_of_groups() -> None:
+    assert plan_of(counts, progress=pk.delayed(5, by=["k"])) == {"k"}
+    assert plan_of(counts, progress=pk.delayed(5, by=["k", "j"])) == {"k", "j"}
+    assert plan_of(lambda stream: counts(stream.where("v > 0")), progress=pk.delayed(5, by="k")) == frozenset()
+
+
 def test_also_where_two_boxes_group_by_them() -> None:
     def both(stream: pk.Stream) -> None:
         counts(stream)
@@ -68,10 +83,13 @@ def test_also_where_two_boxes_group_by_them() -> None:
         lambda stream: counts(stream, m="max(k)", l="count(DISTINCT j)"),
         lambda stream: (counts(stream), stream.output("rows")),
         lambda stream: counts(stream.where("k = 'x' OR j = 'y'")),
-        lambda stream: stream.aggregate({"n": "max(v)"}, on=pk.TUPLE_NUMBER, size=3, by=["k", "j"]).output("o"),
+        lambda stream: stream.aggregate({"n": "max(k || j)"}, on=pk.TUPLE_NUMBER, size=3, by=["k", "j"]).output("o"),
+        lambda stream: stream.aggregate(
+            {"n": "max(v)"}, on="ts", size=3, by=["k", "j"], assuming=pk.order("ts", by=["k"])
+        ).output("o"),
         lambda stream: stream.dedupe(by=["k", "j"], on="ts").output("o"),
     ],
-    ids=["values", "an output", "a filter", "windows of tuples", "dedupe"],
+    ids=["values", "an output", "a filter", "windows of tuples", "tuples that are late for it", "dedupe"],
 )
 def test_texts_that_somebody_reads_are_texts(built: Callable[[pk.Stream], Any]) -> None:
     assert plan_of(built) == frozenset()
@@ -135,6 +153,42 @@ def test_answers_are_the_same(
     assert found.num_rows == expected.num_rows > 0
     key = [(name, "ascending") for name in ("ts", "k", "j")]
     assert found.select(names).sort_by(key).to_pylist() == expected.select(names).sort_by(key).to_pylist()
+
+
+@pytest.mark.parametrize("way", ["express", "exchange"])
+@pytest.mark.parametrize("shown", [True, False], ids=["late tuples are read", "late tuples are dropped"])
+def test_marks_of_groups_and_windows_of_tuples_answer_as_for_texts(
+    way: str, shown: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "data").mkdir()
+    for number, dictionary in enumerate([True, False, True]):
+        # The last of every five runs behind the others, and some are late in their group.
+        ts = [100 * number + n // 4 - 30 * (n % 5 == 4) - 60 * (n % 53 == 20) for n in range(400)]
+        keys = [None if n % 5 == 0 else f"key {n % 5} {number * (n % 2)}" for n in range(400)]
+        table = pa.table({"ts": ts, "k": keys, "j": ["same"] * 400, "v": [n % 3 for n in range(400)]})
+        pq.write_table(table, tmp_path / "data" / f"{number}.parquet", row_group_size=100, use_dictionary=dictionary)
+
+    def answers() -> dict[str, list[Any]]:
+        net = pk.Network("n")
+        progress = pk.delayed(3, by=["k"])
+        source = net.source("s", pk.files(str(tmp_path / "data")), schema=SCHEMA, on="ts", progress=progress)
+        counts(source, total="sum(v)")
+        source.aggregate({"n": "count(*)"}, on="ts", size=50, by="j", name="other").output("other")
+        tuple_windows(
+            net.source("t", pk.files(str(tmp_path / "data")), schema=SCHEMA, on="ts", progress=pk.delayed(9999))
+        )
+        if shown:
+            source.late().output("late")
+        result = net.run("local", way=way, buckets=2, tasks=2, train_rows=500)
+        names = ["counts", "other", "tuples", *(["late"] if shown else [])]
+        return {name: result[name].to_pylist() for name in names}
+
+    coded = answers()
+    asked: list[Any] = []
+    monkeypatch.setattr(intake, "coded_columns", lambda plan, source: asked.append(source) or frozenset())
+    assert coded == answers()
+    assert asked
+    assert all(coded.values())
 
 
 def test_trains_with_large_dictionaries_are_counted_one_by_one() -> None:

@@ -18,6 +18,8 @@ SAMPLE = 16
 """One group of so many is looked at, to see whether merging is worth it."""
 SAMPLED_ROWS = 8192
 """Fewer rows are merged without looking."""
+FIRST_LOOK = 16_384
+"""Rows in which all groups may have appeared; each look after it is at four times as many."""
 GROUP_SLOTS = 64
 """Slots that the groups of a box share out among them: a batch that meets few groups rewrites the state of few."""
 
@@ -58,7 +60,7 @@ def number(tables: Sequence[pa.Table], by: Sequence[str]) -> tuple[Groups, list[
         return Groups(pa.table({}), 1), np.split(np.zeros(sum(sizes), np.int64), cuts)
     kinds = [_value_type(tables[0].schema.field(name).type) for name in by]
     if _bits_differ(kinds):
-        everything = pa.concat_tables([_decoded(table.select(list(by))) for table in tables])
+        everything = pa.concat_tables([without_codes(table.select(list(by))) for table in tables])
         numbers = _codes(group_numbers(everything, by))
         return Groups(everything.take(pa.array(_firsts(numbers))), int(numbers.max(initial=-1)) + 1), np.split(
             numbers, cuts
@@ -92,7 +94,8 @@ def _value_type(kind: pa.DataType) -> pa.DataType:
     return kind.value_type if pa.types.is_dictionary(kind) else kind
 
 
-def _decoded(keys: pa.Table) -> pa.Table:
+def without_codes(keys: pa.Table) -> pa.Table:
+    """The same, with the values of dictionaries in the place of their codes."""
     return keys.cast(pa.schema([field.with_type(_value_type(field.type)) for field in keys.schema]))
 
 
@@ -115,12 +118,26 @@ def encoded(columns: Sequence[pa.ChunkedArray]) -> tuple[pa.Array, Numbers]:
     found = [place[codes] for place, (_, codes) in zip(np.split(places, cuts), pairs, strict=True)]
     numbers = np.concatenate(found)
     # A dictionary may have entries that no row has, and in any order.
-    first = np.full(len(values), len(numbers))
-    first[numbers[::-1]] = np.arange(len(numbers))[::-1]
+    first = _first_rows(numbers, len(values))
     order = np.argsort(first, kind="stable")[: np.count_nonzero(first < len(numbers))]
+    if len(order) == len(values) and np.array_equal(order, np.arange(len(order))):
+        return values, numbers
     rank = np.zeros(len(values), np.int64)
     rank[order] = np.arange(len(order))
     return values.take(pa.array(order)), rank[numbers]
+
+
+def _first_rows(numbers: Numbers, count: int) -> Numbers:
+    """Where each of so many numbers appears first; the number of rows for those that do not appear. Where few numbers
+    repeat, all have appeared soon."""
+    first, at, size = np.full(count, len(numbers)), 0, FIRST_LOOK
+    while at < len(numbers) and bool((first == len(numbers)).any()):
+        look = numbers[at : at + size]
+        found = np.full(count, len(numbers))
+        found[look[::-1]] = np.arange(at, at + len(look))[::-1]
+        first = np.minimum(first, found)
+        at, size = at + size, 4 * size
+    return first
 
 
 def _encoded(chunks: Sequence[pa.Array], kind: pa.DataType) -> tuple[pa.Array, Numbers]:
@@ -150,6 +167,21 @@ def coded_texts(tuples: pa.Table, columns: Sequence[str]) -> pa.Table:
         if field.name in columns and pa.types.is_string(field.type):
             tuples = tuples.set_column(place, field.name, tuples.column(place).dictionary_encode())
     return tuples
+
+
+def coded_alike(tables: Sequence[pa.Table], columns: Sequence[str]) -> list[pa.Table]:
+    """Tables that go together, though only some have these columns as codes: then all have."""
+    coded = [name for name in columns if any(pa.types.is_dictionary(table.schema.field(name).type) for table in tables)]
+    return [coded_texts(table, coded) for table in tables] if coded else list(tables)
+
+
+def decoded_texts(tuples: pa.Table, schema: pa.Schema) -> pa.Table:
+    """Tuples with those columns as texts that a schema has as texts."""
+    fields = [
+        schema.field(own.name) if pa.types.is_dictionary(own.type) and own.name in schema.names else own
+        for own in tuples.schema
+    ]
+    return tuples.cast(pa.schema(fields)) if fields != list(tuples.schema) else tuples
 
 
 def _bits_differ(kinds: Sequence[pa.DataType]) -> bool:
@@ -182,7 +214,7 @@ def group_numbers(tuples: pa.Table, by: Sequence[str]) -> Numbers:
         return np.zeros(tuples.num_rows, np.int64)
     keys = tuples.select(list(by))
     if _bits_differ([_value_type(kind) for kind in keys.schema.types]):
-        return _ranks(_decoded(keys))
+        return _ranks(without_codes(keys))
     columns = [encoded([column])[1] for column in keys.columns]
     # Products of group numbers and ranks must stay within 64 bits.
     return columns[0] if len(columns) == 1 else _codes(_combined(columns))

@@ -2,7 +2,7 @@
 
 A Parquet file holds texts that repeat as numbers into a dictionary. To make texts of them, and to look each of them up
 again, takes longer than everything else that counting does. So where all that becomes of a column is that tuples are
-grouped by it, it stays as it is up to the box.
+grouped by it, it stays as it is up to the box; through marks of groups, too, and from the intake to the stage.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from penstock.algebra.box import Port, Stateful
 from penstock.algebra.source import Source
+from penstock.boxes.group_marks.box import GroupMarks
 from penstock.boxes.union.box import Union
 from penstock.plan.plan import Plan
 
@@ -31,6 +32,8 @@ def coded_behind(plan: Plan, port: Port) -> frozenset[str]:
         own = (
             coded_behind(plan, Port(box))
             if isinstance(box, Union)
+            else box.coded & coded_behind(plan, Port(box))
+            if isinstance(box, GroupMarks)
             else box.coded
             if isinstance(box, Stateful)
             else None

@@ -24,7 +24,7 @@ from penstock.algebra.marks import Marks
 from penstock.algebra.source import Source
 from penstock.algebra.ticks import BEGINNING, to_ticks
 from penstock.connectors.connector import Chunk, Split
-from penstock.connectors.targets.target import Receipt
+from penstock.connectors.targets.target import OpenPart, Receipt
 from penstock.errors import WorldError
 from penstock.plan.plan import INTAKE
 from penstock.progress.disorder import Gauge, Stretch, Values
@@ -56,6 +56,8 @@ MOST_SPLITS = 1 << 20
 BEFORE_ALL = 1 << 62
 LEAVING_BYTES = 128 * 1024 * 1024
 """What a task lets gather at its outputs before it stages a piece of it."""
+PIECE_BYTES = 4 * 1024 * 1024
+"""What it lets gather before it hands it to those outputs that take a part piece by piece."""
 
 
 def read_assignment(job: Job, assignment: Assignment, batch: int) -> Iterator[Row]:
@@ -113,6 +115,9 @@ class Intake:
         """Disorder, by input, shard and attribute."""
         self._receipts: dict[str, list[Receipt]] = {}
         self._staged = 0
+        self._begun: dict[str, OpenPart] = {}
+        """Parts of outputs that have taken some of their tuples."""
+        self._begun_bytes = 0
         self._arrived = time.time_ns() // 1000
         # Tuples with and without it do not go together: where some bring it along, all have it.
         self._brings = any(s.connector.brings_arrival for s in job.plan.network.sources)
@@ -198,8 +203,7 @@ class Intake:
         self._superbox.push(Port(source), taken if sure is None else self._useful(source, _both(tuples, verdict, sure)))
         if chunk.groups is not None and source.group_marks:
             self._hear_groups(source, chunk.groups)
-        if self._superbox.leaving_bytes() > LEAVING_BYTES:
-            self._stage_leaving()
+        self._hand_over(self._superbox.leaving_bytes())
         routed = verdict.late if source.late == "route" else None
         found = SetAside(routed, verdict.unfit, doubtful, seq)
         return None if routed is None and verdict.unfit is None and doubtful is None else found
@@ -292,14 +296,24 @@ class Intake:
         )
         yield report.row(self._index % job.settings.buckets)
 
+    def _hand_over(self, gathered: int) -> None:
+        """Let go of what has reached an output, so that a long train needs no more memory than a short one."""
+        if gathered + self._begun_bytes > LEAVING_BYTES:
+            self._stage_leaving()
+        elif gathered > PIECE_BYTES:
+            leaving, part = self._superbox.leaving, part_number(INTAKE, self._index, self._staged)
+            self._job.begin_outputs(self._batch, part, leaving, self._control.now, self._begun)
+            self._begun_bytes += gathered - self._superbox.leaving_bytes()
+
     def _stage_leaving(self) -> None:
-        """Hand over what has reached an output, so that a long train needs no more memory than a short one."""
+        """Hand over what has reached an output."""
         part = part_number(INTAKE, self._index, self._staged)
         leaving, marks = self._superbox.leaving, self._superbox.leaving_marks
-        staged = self._job.stage_outputs(self._batch, part, leaving, self._control.now, marks)
+        staged = self._job.stage_outputs(self._batch, part, leaving, self._control.now, marks, self._begun)
         for output, receipt in staged.items():
             self._receipts.setdefault(output, []).append(receipt)
         self._staged += 1
+        self._begun, self._begun_bytes = {}, 0
         leaving.clear()
         marks.clear()
 

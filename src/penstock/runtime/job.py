@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from penstock.algebra.box import Output
 from penstock.algebra.hidden import ARRIVED
-from penstock.connectors.targets.target import OutputProgress, Receipt, Target
+from penstock.connectors.targets.target import OpenPart, OutputProgress, Receipt, Target
 from penstock.errors import PenstockError
 from penstock.plan.plan import Plan
 from penstock.runtime.settings import (
@@ -157,24 +157,49 @@ class Job:
         leaving: Mapping[str, list[pa.Table]],
         now: int,
         marks: Mapping[str, list[pa.Table]] | None = None,
+        begun: Mapping[str, OpenPart] | None = None,
     ) -> dict[str, Receipt]:
         """On a worker: hand the tuples that reached an output to its target, and marks of groups; the receipts, by
-        output."""
+        output. Parts that were `begun` have the tuples before these already."""
         receipts: dict[str, Receipt] = {}
         for output in self.plan.network.outputs:
             tables = [_leaving(t, output, now) for t in leaving.get(output.name, ())]
             moved = (marks or {}).get(output.name, [])
-            if not tables and not moved:
+            part_begun = (begun or {}).get(output.name)
+            if not tables and not moved and part_begun is None:
                 continue
             self.check_claim()
             target, scratch = self.target(output), self.scratch(output.name)
             with self._at(output):
-                receipt = target.stage(batch, part, pa.concat_tables(tables), scratch) if tables else None
+                if part_begun is None:
+                    receipt = target.stage(batch, part, pa.concat_tables(tables), scratch) if tables else None
+                else:
+                    if tables:
+                        part_begun.add(pa.concat_tables(tables))
+                    receipt = part_begun.done()
                 groups = target.stage_groups(batch, part, pa.concat_tables(moved), scratch) if moved else ()
             if receipt is not None or groups:
                 files = receipt.files if receipt is not None else ()
                 receipts[output.name] = Receipt(batch, part, (*files, *groups))
         return receipts
+
+    def begin_outputs(
+        self, batch: int, part: int, leaving: dict[str, list[pa.Table]], now: int, begun: dict[str, OpenPart]
+    ) -> None:
+        """On a worker: hand over tuples of parts that are not whole yet, to the targets that take them so; `begun` has
+        these parts. What they have taken leaves no more."""
+        for output in self.plan.network.outputs:
+            tables = [_leaving(t, output, now) for t in leaving.get(output.name, ())]
+            if not tables:
+                continue
+            with self._at(output):
+                if output.name not in begun:
+                    opened = self.target(output).opened(batch, part, self.scratch(output.name))
+                    if opened is None:
+                        continue
+                    begun[output.name] = opened
+                begun[output.name].add(pa.concat_tables(tables))
+            del leaving[output.name]
 
     def commit_output(self, output: Output, batch: int, receipts: list[Receipt], progress: OutputProgress) -> None:
         """On the driver: let the target make the parts of a batch visible, and its punctuation."""

@@ -36,6 +36,10 @@ class _AheadIntake(Intake):
 
     left = False
 
+    def _hand_over(self, gathered: int) -> None:
+        if gathered:
+            self._stage_leaving()
+
     def _stage_leaving(self) -> None:
         self.left = self.left or any(self._superbox.leaving.values())
         self._superbox.leaving.clear()

@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.algebra.expressions import kernel
+from penstock.operators.groups import number, without_codes
 
 ROW_SCHEMA: Final = pa.schema(
     [pa.field("bucket", pa.int32()), pa.field("header", pa.string()), pa.field("body", pa.binary())]
@@ -79,17 +80,16 @@ def trains(
     """A part of a box's traffic as trains for its stage: by bucket, none of them too long for one row of Spark's."""
     for bucket, own in buckets_of(tuples, keys, buckets):
         rows = max(1, int(own.num_rows * BODY_BYTES // max(1, own.nbytes)))
-        for number, start in enumerate(range(0, own.num_rows, rows)):
+        for place, start in enumerate(range(0, own.num_rows, rows)):
             piece = own.slice(start, rows)
-            yield train(stage, bucket, box, part, sender, seq * PIECES + number, piece)
+            yield train(stage, bucket, box, part, sender, seq * PIECES + place, piece)
 
 
 def train(stage: int, bucket: int, box: str, part: str, sender: str, seq: int, tuples: pa.Table) -> Row:
     """A train of partial aggregates for a box of a stage."""
     header = {"kind": "train", "stage": stage, "box": box, "part": part, "from": sender, "seq": seq}
-    # Dictionaries of several chunks become one in bytes: by either way a stage must get the same.
     coded = any(pa.types.is_dictionary(kind) for kind in tuples.schema.types)
-    return Row(bucket, header, _packed(tuples) if coded else tuples)
+    return Row(bucket, header, _with_one_dictionary(tuples) if coded else tuples)
 
 
 def note_row(stage: int, bucket: int, sender: str, document: Mapping[str, Any]) -> Row:
@@ -123,8 +123,7 @@ def buckets_of(tuples: pa.Table, keys: Sequence[str] | None, buckets: int) -> It
     if not keys or buckets == 1:
         yield 0, tuples
         return
-    hashed = kernel.run(f"SELECT {bucket_sql(keys, buckets)} AS b FROM tuples", tuples=tuples.select(list(keys)))
-    where = hashed.column("b").to_numpy()
+    where = _buckets(tuples.select(list(keys)), buckets)
     if buckets <= FEW_BUCKETS:
         yield from _parted_by_chunk(tuples, where, buckets)
         return
@@ -136,6 +135,17 @@ def buckets_of(tuples: pa.Table, keys: Sequence[str] | None, buckets: int) -> It
         if size:
             yield bucket, gathered.slice(at, size)
         at += size
+
+
+def _buckets(keys: pa.Table, buckets: int) -> np.ndarray:
+    """The bucket of each row."""
+    if any(pa.types.is_dictionary(kind) for kind in keys.schema.types):
+        # Groups are few beside rows: only they are hashed, as the texts that they are.
+        groups, (numbers,) = number([keys], keys.column_names)
+        return _buckets(without_codes(groups.keys), buckets)[numbers]
+    hashed = kernel.run(f"SELECT {bucket_sql(keys.column_names, buckets)} AS b FROM tuples", tuples=keys)
+    found: np.ndarray = hashed.column("b").to_numpy()
+    return found
 
 
 def _parted_by_chunk(tuples: pa.Table, where: np.ndarray, buckets: int) -> Iterator[tuple[int, pa.Table]]:
@@ -164,6 +174,14 @@ def hash_probe() -> str:
     """What the kernel's hash makes of some values: it must never change under a checkpoint, or groups would move."""
     values = "hash(1::BIGINT), hash('a'), hash(NULL::INT), hash(1::BIGINT, 'b'), hash(TIMESTAMP '2000-01-01')"
     return str(kernel.run(f"SELECT concat_ws(' ', {values}) AS h").column("h")[0].as_py())
+
+
+def _with_one_dictionary(tuples: pa.Table) -> pa.Table | pa.Buffer:
+    """Dictionaries of several chunks become one in bytes: by either way a stage must get the same."""
+    try:
+        return tuples.unify_dictionaries()
+    except pa.ArrowException:
+        return _packed(tuples)  # its codes have no room for all of them
 
 
 def _packed(tuples: pa.Table) -> pa.Buffer:

@@ -23,10 +23,9 @@ class FilterOp:
         self._ports = len(box.ports)
 
     def process(self, slot: int, tuples: pa.Table) -> Departures:
-        chosen_ports = ports(self._box.predicates, tuples)
+        masks = ports(self._box.predicates, tuples, self._ports)
         tuples = _projected(tuples, self._needed)
-        for port in range(self._ports):
-            chosen = chosen_ports == port
+        for port, chosen in enumerate(masks):
             if chosen.all():
                 yield port, tuples
             elif chosen.any():

@@ -78,6 +78,14 @@ class GroupMarks(Stateful):
         return int(part == self.LARGEST)
 
     @property
+    def coded(self) -> frozenset[str]:
+        return frozenset(self.groups) - {self.on}
+
+    def timed(self, part: str) -> bool:
+        # It passes its tuples on in the batch in which they have come.
+        return False
+
+    @property
     def partition(self) -> tuple[str, ...]:
         return self.groups
 

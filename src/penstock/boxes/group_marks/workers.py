@@ -26,7 +26,7 @@ from penstock.algebra.ticks import BEGINNING, END, bounds, from_ticks, tick_text
 from penstock.boxes.group_marks.box import GroupMarks
 from penstock.errors import InternalError, WorldError
 from penstock.operators.arrays import Mask, Numbers, shifted
-from penstock.operators.groups import group_slots, number, parted
+from penstock.operators.groups import coded_alike, decoded_texts, group_slots, number, parted
 from penstock.operators.protocol import Departures, Holder, Slots
 from penstock.operators.state.ledger import Ledger
 
@@ -53,17 +53,23 @@ class GroupMarksEntry:
         self._gathered[part].append(tuples.select([*columns, *carried(tuples)]))
 
     def flush(self) -> Iterator[tuple[str, pa.Table]]:
-        gathered = {part: pa.concat_tables(tables) for part, tables in self._gathered.items() if tables}
+        gathered = {part: _together(tables, self._box.groups) for part, tables in self._gathered.items() if tables}
         self._gathered = {TUPLES: [], WHOLE: []}
         yield from gathered.items()
         if gathered:
             names = [*self._box.groups, self._box.on]
-            yield GroupMarks.LARGEST, self._largest(pa.concat_tables([t.select(names) for t in gathered.values()]))
+            yield GroupMarks.LARGEST, self._largest(_together([t.select(names) for t in gathered.values()], names))
 
     def _largest(self, tuples: pa.Table) -> pa.Table:
         groups = list(self._box.groups)
         keys = ", ".join(quote(name) for name in groups)
         valued = tuples.select(groups).append_column(VALUE, to_ticks(tuples.column(self._box.on)))
+        if any(pa.types.is_dictionary(kind) for kind in valued.schema.types):
+            # Codes are looked up in an array, and what is left is a row for each group.
+            known, (numbers,) = number([valued], groups)
+            largest = np.full(known.count, BEGINNING, np.int64)
+            np.maximum.at(largest, numbers, valued.column(VALUE).to_numpy())
+            valued = decoded_texts(known.keys, self._box.schema(0)).append_column(VALUE, pa.array(largest))
         query = f"SELECT {keys}, max({quote(VALUE)}) AS {quote(VALUE)} FROM tuples GROUP BY {keys} ORDER BY {keys}"
         # The kernel has types of its own for some columns.
         return kernel.run(query, tuples=valued).cast(valued.schema)
@@ -137,7 +143,7 @@ class GroupMarksOp(Holder):
         touched = np.unique(group_slots(largest, by)).tolist()
         chunks = [chunk for slot in touched for chunk in self._slots.chunks(slot, MARKS)]
         stored = pa.concat_tables([largest.schema.empty_table(), *chunks])
-        tuples = {part: pa.concat_tables(self._arrived[part]) for part in (TUPLES, WHOLE) if self._arrived[part]}
+        tuples = {part: _together(self._arrived[part], by) for part in (TUPLES, WHOLE) if self._arrived[part]}
         groups, (known, fresh, *own) = number([stored, largest, *tuples.values()], by)
         before = np.full(groups.count, BEGINNING, np.int64)
         before[known] = stored.column(VALUE).to_numpy()
@@ -167,7 +173,7 @@ class GroupMarksOp(Holder):
         if part == TUPLES and self._passed < self._whole:
             raise InternalError("a tuple is late that was read without all its columns", box=self._box.source)
         yield 0, passing.filter(pa.array(~late))
-        yield GroupMarks.LATE, tuples.filter(pa.array(late))
+        yield GroupMarks.LATE, decoded_texts(tuples.filter(pa.array(late)), self._box.schema(0))
 
     def _refuse(self, ticks: Numbers, bound: Numbers) -> None:
         number, first, kind = len(ticks), int(np.argmin(ticks)), self._box.on_type
@@ -192,3 +198,7 @@ class GroupMarksOp(Holder):
         for slot, own in parted(marks, group_slots(marks, self._box.groups)):
             self._slots.replace(slot, MARKS, own)
             self._ledger.least[slot] = int(own.column(VALUE).to_numpy().min())
+
+
+def _together(tables: Sequence[pa.Table], groups: Sequence[str]) -> pa.Table:
+    return pa.concat_tables(coded_alike(tables, groups))

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.algebra.error_records import reject_table, why_out_of_range
-from penstock.algebra.expressions.expression import evaluate
+from penstock.algebra.expressions.whole_numbers import values
 from penstock.algebra.hidden import carried
 from penstock.algebra.ticks import unfit
 from penstock.boxes.map.box import Map
@@ -29,7 +29,7 @@ class MapOp:
         self._outputs = box.computed(needed)
 
     def process(self, slot: int, tuples: pa.Table) -> Departures:
-        mapped = evaluate(self._outputs, tuples)
+        mapped = values(self._outputs, tuples)
         for name in carried(tuples):
             mapped = mapped.append_column(name, tuples.column(name))
         masks = {name: found for name in self._times if (found := unfit(mapped.column(name))) is not None}

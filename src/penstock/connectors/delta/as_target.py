@@ -24,14 +24,16 @@ from deltalake.transaction import AddAction
 from penstock.algebra.floors import Floors
 from penstock.algebra.ticks import Duration
 from penstock.connectors.delta.commit_marks import KEY, CommitMarks, is_group_file, passes
-from penstock.connectors.delta.data_files import write_data_file
+from penstock.connectors.delta.data_files import put_data_file, write_data_file
 from penstock.connectors.delta.reader_needs import heard
 from penstock.connectors.delta.table_log import APPLICATION
 from penstock.connectors.delta.types import as_stored, delta_schema
 from penstock.connectors.delta.upkeep import COMPACT_EVERY, merge_small_files, partition_text, sync_log
+from penstock.connectors.growing_parquet import GrowingParquet
 from penstock.connectors.targets.target import (
     SILENT,
     Mode,
+    OpenPart,
     OutputProgress,
     Receipt,
     StagedFile,
@@ -106,9 +108,18 @@ class DeltaTarget(Target):
         stored, token = as_stored(table), writer(scratch).token
         files = []
         for index, (values, rows) in enumerate(_partitions(stored, self.partition_by)):
-            name, size, stats = self._write(rows, f"part-{batch:08d}-{part:04d}-{index:04d}-{token}", scratch)
+            name, size, stats = self._write(rows, _begin(batch, part, index, token), scratch)
             files.append(StagedFile(name, rows.num_rows, size, values, stats))
         return Receipt(batch, part, tuple(files))
+
+    def opened(self, batch: int, part: int, scratch: Folder) -> OpenPart | None:
+        return None if self.partition_by else _OpenFile(self, batch, part, scratch)
+
+    def put(self, batch: int, part: int, rows: int, content: pa.Buffer, schema: pa.Schema, scratch: Folder) -> Receipt:
+        """Put a part that is one file into the table's folder."""
+        folder, begin = self.folder.as_lasting_as(scratch), _begin(batch, part, 0, writer(scratch).token)
+        name, size, stats = put_data_file(folder, begin, content, schema, self._told)
+        return Receipt(batch, part, (StagedFile(name, rows, size, stats=stats),))
 
     def _write(self, rows: pa.Table, begin: str, scratch: Folder) -> tuple[str, int, str]:
         """Put a data file into the table's folder: its name, its size, and what the log says about it."""
@@ -284,6 +295,32 @@ class DeltaTarget(Target):
         return WorldError(
             f"cannot commit batch {batch} to the Delta table {self.folder.path}", box=output, found=_reason(failure)
         )
+
+
+@dataclass
+class _OpenFile(OpenPart):
+    """A data file that takes its tuples piece by piece."""
+
+    table: DeltaTarget
+    batch: int
+    part: int
+    scratch: Folder
+    file: GrowingParquet = field(default_factory=lambda: GrowingParquet("zstd", store_schema=False))
+    schema: pa.Schema | None = None
+
+    def add(self, tuples: pa.Table) -> None:
+        stored = as_stored(tuples)
+        self.schema = stored.schema
+        self.file.add(stored)
+
+    def done(self) -> Receipt | None:
+        content = self.file.done()
+        return self.table.put(self.batch, self.part, self.file.rows, content, self.schema, self.scratch)
+
+
+def _begin(batch: int, part: int, index: int, token: str) -> str:
+    """How the name of a data file begins."""
+    return f"part-{batch:08d}-{part:04d}-{index:04d}-{token}"
 
 
 def _partitions(table: pa.Table, by: Sequence[str]) -> Iterator[tuple[tuple[tuple[str, str | None], ...], pa.Table]]:

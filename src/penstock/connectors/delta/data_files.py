@@ -27,34 +27,42 @@ def write_data_file(
 
     The log tells the bounds of the first columns, and of those in `told`. The name ends with a digest of the content.
     """
-    content, stats = _encode(rows, told, group_rows)
+    sink = pa.BufferOutputStream()
+    with pq.ParquetWriter(sink, rows.schema, store_schema=False, **encodings(rows)) as file:
+        file.write_table(rows, group_rows)
+    return put_data_file(folder, begin, sink.getvalue(), rows.schema, told)
+
+
+def put_data_file(
+    folder: Folder, begin: str, content: pa.Buffer, schema: pa.Schema, told: Sequence[str] = ()
+) -> tuple[str, int, str]:
+    """The same of a file that is encoded already."""
+    stats = _stats(content, schema, told)
     name = f"{begin}-{hashlib.blake2b(content, digest_size=8).hexdigest()}.zstd.parquet"
     # Also if it is there: who wrote it may have been ended before it was safe, and old files that no version lists go.
     folder.write(name, content)
     return name, content.size, stats
 
 
-def _encode(table: pa.Table, told: Sequence[str], group_rows: int | None) -> tuple[pa.Buffer, str]:
-    """A Parquet file, and what the log says about it."""
-    sink = pa.BufferOutputStream()
-    with pq.ParquetWriter(sink, table.schema, compression="zstd", store_schema=False, **encodings(table)) as file:
-        file.write_table(table, group_rows)
-    content = sink.getvalue()
+def _stats(content: pa.Buffer, schema: pa.Schema, told: Sequence[str]) -> str:
+    """What the log says about a Parquet file."""
     metadata = pq.read_metadata(pa.BufferReader(content))
-    stats: dict[str, Any] = {"numRecords": table.num_rows, "minValues": {}, "maxValues": {}, "nullCount": {}}
+    stats: dict[str, Any] = {"numRecords": metadata.num_rows, "minValues": {}, "maxValues": {}, "nullCount": {}}
     # A dot in a name could be taken for the path into a struct.
-    flat = [field.name for field in table.schema if not pa.types.is_nested(field.type) and "." not in field.name]
+    flat = [field.name for field in schema if not pa.types.is_nested(field.type) and "." not in field.name]
     position = {metadata.schema.column(at).path: at for at in range(metadata.num_columns)}
     row_groups = [metadata.row_group(at) for at in range(metadata.num_row_groups)]
     for name in [name for at, name in enumerate(flat) if at < _INDEXED or name in told]:
-        stats["nullCount"][name] = table[name].null_count
-        found = [group.column(position[name]).statistics for group in row_groups]
+        columns = [group.column(position[name]) for group in row_groups]
+        found = [column.statistics for column in columns]
+        if all(one is not None and one.has_null_count for one in found):
+            stats["nullCount"][name] = sum(one.null_count for one in found)
         if all(one is not None and (one.has_min_max or one.num_values == 0) for one in found):
             bounds = [bound for one in found if one.has_min_max for bound in (one.min, one.max)]
             least, most = (_bound(min(bounds)), _bound(max(bounds))) if bounds else (None, None)
             if least is not None and most is not None:
                 stats["minValues"][name], stats["maxValues"][name] = least, most
-    return content, json.dumps(stats, ensure_ascii=False)
+    return json.dumps(stats, ensure_ascii=False)
 
 
 def _bound(value: Any) -> int | str | None:

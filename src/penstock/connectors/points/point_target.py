@@ -63,7 +63,7 @@ from penstock.connectors.points.stored_files import (
     by_batches,
     stored_files,
 )
-from penstock.connectors.targets.target import Mode, OutputProgress, Receipt, StagedFile, writer
+from penstock.connectors.targets.target import Mode, OpenPart, OutputProgress, Receipt, StagedFile, writer
 from penstock.progress.idle import span_ns
 from penstock.storage.folder import Folder
 
@@ -137,6 +137,9 @@ class ConnectionPoint(DeltaTarget):
         rows = rows.append_column(BATCH_COLUMN, pa.repeat(pa.scalar(batch, pa.int64()), rows.num_rows))
         # A file that is large already is never merged, so it must be of use as it is.
         return super().stage(batch, part, clustered(rows, self.key, self.on) if self.key else rows, scratch)
+
+    def opened(self, batch: int, part: int, scratch: Folder) -> OpenPart | None:
+        return None  # tuples lie in the order of their arrival, or of their keys
 
     def stage_groups(self, batch: int, part: int, marks: pa.Table, scratch: Folder) -> Sequence[StagedFile]:
         assert self.groups is not None

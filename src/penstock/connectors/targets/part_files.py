@@ -26,11 +26,13 @@ import pyarrow.compute as pc
 import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
 
+from penstock.connectors.growing_parquet import GrowingParquet
 from penstock.connectors.parquet_encodings import encodings
 from penstock.connectors.targets.target import (
     SILENT,
     Markers,
     Mode,
+    OpenPart,
     OutputProgress,
     Receipt,
     StagedFile,
@@ -75,6 +77,10 @@ class PartFormat(Protocol):
     def encode(self, table: pa.Table) -> Sequence[pa.Buffer]:
         """The content of the file."""
 
+    def growing(self) -> GrowingParquet | None:
+        """A file that takes its rows piece by piece, if the format has such files."""
+        return None
+
     @abstractmethod
     def describe(self) -> str:
         """The format's name."""
@@ -108,11 +114,17 @@ class PartFolder(Target):
     def stage(self, batch: int, part: int, table: pa.Table, scratch: Folder) -> Receipt | None:
         if table.num_rows == 0:
             return None
+        return self.put(batch, part, table.num_rows, self.parts.encode(table), scratch)
+
+    def opened(self, batch: int, part: int, scratch: Folder) -> OpenPart | None:
+        growing = self.parts.growing()
+        return None if growing is None else _OpenFile(self, batch, part, scratch, growing)
+
+    def put(self, batch: int, part: int, rows: int, content: Sequence[pa.Buffer], scratch: Folder) -> Receipt:
+        """Put the file of a part where readers do not see it yet."""
         name = f"part-{batch:08d}-{part:04d}-{writer(scratch).token}{self.parts.suffix}"
-        content = self.parts.encode(table)
         self.folder.as_lasting_as(scratch).child(_STAGING).write(name + _STAGED, *content)
-        size = sum(piece.size for piece in content)
-        return Receipt(batch, part, (StagedFile(name, table.num_rows, size),))
+        return Receipt(batch, part, (StagedFile(name, rows, sum(piece.size for piece in content)),))
 
     def commit(
         self, batch: int, receipts: Sequence[Receipt], scratch: Folder, progress: OutputProgress = SILENT
@@ -150,6 +162,24 @@ class PartFolder(Target):
         return name.startswith("part-") and name.endswith(self.parts.suffix)
 
 
+@dataclass
+class _OpenFile(OpenPart):
+    """A part file that takes its tuples piece by piece."""
+
+    folder: PartFolder
+    batch: int
+    part: int
+    scratch: Folder
+    file: GrowingParquet
+
+    def add(self, tuples: pa.Table) -> None:
+        self.file.add(tuples)
+
+    def done(self) -> Receipt | None:
+        content = self.file.done()
+        return self.folder.put(self.batch, self.part, self.file.rows, (content,), self.scratch)
+
+
 @dataclass(frozen=True)
 class ParquetParts(PartFormat):
     compression: str | None = "zstd"
@@ -169,8 +199,11 @@ class ParquetParts(PartFormat):
 
     def encode(self, table: pa.Table) -> Sequence[pa.Buffer]:
         sink = pa.BufferOutputStream()
-        pq.write_table(table, sink, compression=self.compression or "none", **encodings(table))
+        pq.write_table(table, sink, **encodings(table, self.compression))
         return (sink.getvalue(),)
+
+    def growing(self) -> GrowingParquet | None:
+        return GrowingParquet(self.compression)
 
     def describe(self) -> str:
         return "Parquet"

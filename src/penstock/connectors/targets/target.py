@@ -112,6 +112,18 @@ SILENT: Final = OutputProgress()
 """An output of which nothing is known but its tuples."""
 
 
+class OpenPart(Protocol):
+    """A part of a batch that takes its tuples piece by piece."""
+
+    @abstractmethod
+    def add(self, tuples: pa.Table) -> None:
+        """Take the next of them."""
+
+    @abstractmethod
+    def done(self) -> Receipt | None:
+        """Write the part where readers do not see it yet, as `stage` does."""
+
+
 class Target(Protocol):
     """A declared place for the tuples of an output; frozen and picklable."""
 
@@ -169,6 +181,10 @@ class Target(Protocol):
     @abstractmethod
     def stage(self, batch: int, part: int, table: pa.Table, scratch: Folder) -> Receipt | None:
         """On a worker: write this part where readers do not see it yet; None if it has no tuples."""
+
+    def opened(self, batch: int, part: int, scratch: Folder) -> OpenPart | None:
+        """On a worker: the same part, for tuples that come piece by piece; None if all of them are needed at once."""
+        return None
 
     def shows(self, receipts: Sequence[Receipt], progress: OutputProgress) -> bool:
         """Whether a batch shows at the place: one without tuples does not, unless its punctuation does."""

@@ -28,6 +28,7 @@ from penstock.connectors.delta.as_target import DeltaTarget
 from penstock.connectors.delta.types import as_stored
 from penstock.connectors.targets.target import (
     SILENT,
+    OpenPart,
     OutputProgress,
     Receipt,
     read_staged,
@@ -60,6 +61,9 @@ class CurrentTable(DeltaTarget):
 
     def stage(self, batch: int, part: int, table: pa.Table, scratch: Folder) -> Receipt | None:
         return stage_arrow(batch, part, table, scratch)
+
+    def opened(self, batch: int, part: int, scratch: Folder) -> OpenPart | None:
+        return None  # what is staged is no data file
 
     def commit(
         self, batch: int, receipts: Sequence[Receipt], scratch: Folder, progress: OutputProgress = SILENT

@@ -175,6 +175,13 @@ class GroupwiseAggregate(Stateful):
         return self.keys(0)
 
     @property
+    def coded(self) -> frozenset[str]:
+        # Groups are numbered more than once; but who looks at tuples as such shall see texts.
+        shown = {self.on, *self.aggregation.columns, *self.aggregation.whole}
+        plain = self.sets_aside or isinstance(self.windows, Opening)
+        return frozenset() if plain else frozenset(self.by) - shown
+
+    @property
     def alone(self) -> bool:
         """Whether one group alone decides how far the box has come."""
         return not self.keys(0)

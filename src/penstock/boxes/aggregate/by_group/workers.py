@@ -18,12 +18,12 @@ import pyarrow.compute as pc
 from penstock.algebra.hidden import SEQ, carried
 from penstock.algebra.marks import Marks
 from penstock.algebra.ticks import BEGINNING, END, to_ticks
-from penstock.boxes.aggregate.by_group.box import GroupwiseAggregate, Opening, Periodic
+from penstock.boxes.aggregate.by_group.box import GroupwiseAggregate, Periodic
 from penstock.boxes.aggregate.by_group.group_progress import VALUE
 from penstock.boxes.aggregate.by_group.group_state import GroupState
 from penstock.boxes.aggregate.by_group.round import Round
 from penstock.operators.arrival_order import in_arrival_order
-from penstock.operators.groups import coded_texts
+from penstock.operators.groups import coded_alike, coded_texts
 from penstock.operators.protocol import Departures, Holder, Slots
 
 TUPLES = "tuples"
@@ -37,6 +37,7 @@ class GroupwiseEntry:
             [name for name in port.schema.names if name in required]
             for port, required in zip(box.inputs, box.required(needed), strict=True)
         ]
+        self._coded = tuple(name for name in box.by if name in box.coded)
         self._gathered: tuple[list[pa.Table], ...] = tuple([] for _ in box.inputs)
 
     def process(self, slot: int, tuples: pa.Table) -> None:
@@ -45,7 +46,7 @@ class GroupwiseEntry:
     def flush(self) -> Iterator[tuple[str, pa.Table]]:
         for part, gathered in zip((TUPLES, GroupwiseAggregate.MARKS), self._gathered, strict=False):
             if gathered:
-                yield part, pa.concat_tables(gathered)
+                yield part, pa.concat_tables(coded_alike(gathered, self._coded if part == TUPLES else ()))
                 gathered.clear()
 
 
@@ -57,10 +58,7 @@ class GroupwiseOp(Holder):
         self._slots = slots
         self._state = GroupState(slots, box.keys(0))
         self._ordered = SEQ in box.required(needed)[0]
-        # Groups are numbered more than once; but who looks at tuples as such shall see texts.
-        shown = {*box.aggregation.columns, *box.aggregation.whole}
-        plain = box.sets_aside or isinstance(box.windows, Opening)
-        self._numbered = () if plain else tuple(name for name in box.by if name not in shown)
+        self._numbered = tuple(name for name in box.by if name in box.coded)
         self._arrived: list[pa.Table] = []
         self._said: list[pa.Table] = []
         self.released = 0
@@ -151,8 +149,8 @@ class GroupwiseOp(Holder):
         tables, self._arrived = self._arrived, []
         if not any(table.num_rows for table in tables):
             return None
-        whole = in_arrival_order(tables) if self._ordered else pa.concat_tables(tables)
-        return coded_texts(whole, self._numbered)
+        alike = [coded_texts(table, self._numbered) for table in tables]
+        return in_arrival_order(alike) if self._ordered else pa.concat_tables(alike)
 
     def _heard(self) -> pa.Table | None:
         """What is said of groups: their columns, and `VALUE`."""
