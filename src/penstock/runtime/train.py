@@ -17,7 +17,6 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.algebra.expressions import kernel
-from penstock.operators.groups import number, without_codes
 
 ROW_SCHEMA: Final = pa.schema(
     [pa.field("bucket", pa.int32()), pa.field("header", pa.string()), pa.field("body", pa.binary())]
@@ -140,6 +139,8 @@ def buckets_of(tuples: pa.Table, keys: Sequence[str] | None, buckets: int) -> It
 def _buckets(keys: pa.Table, buckets: int) -> np.ndarray:
     """The bucket of each row."""
     if any(pa.types.is_dictionary(kind) for kind in keys.schema.types):
+        from penstock.operators.groups import number, without_codes  # whoever only plans batches never loads them
+
         # Groups are few beside rows: only they are hashed, as the texts that they are.
         groups, (numbers,) = number([keys], keys.column_names)
         return _buckets(without_codes(groups.keys), buckets)[numbers]
