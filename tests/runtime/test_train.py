@@ -70,3 +70,32 @@ def test_how_tuples_are_cut_into_chunks_makes_no_difference(
         assert dict(buckets_of(tuples, ["k"], buckets)) == whole
         patch.setattr(train_module, "FEW_BUCKETS", 0)
         assert dict(buckets_of(tuples, ["k"], buckets)) == whole
+
+
+@given(
+    keys=st.lists(st.tuples(st.sampled_from([None, "x", "y", "z"]), st.sampled_from([None, "a", "b"])), max_size=40),
+    cut=st.integers(0, 40),
+    buckets=st.integers(2, 5),
+)
+def test_codes_go_where_their_texts_go(keys: list[tuple[str | None, str | None]], cut: int, buckets: int) -> None:
+    texts, others = zip(*keys, strict=True) if keys else ((), ())
+    plain = pa.table(
+        {"k": pa.array(texts, pa.string()), "j": pa.array(others, pa.string()), "n": list(range(len(keys)))}
+    )
+    pieces = [piece.set_column(0, "k", piece.column("k").dictionary_encode()) for piece in (plain[:cut], plain[cut:])]
+    coded = pa.concat_tables(pieces)
+    for by in (["k"], ["j", "k"]):
+        found = {bucket: own.cast(plain.schema) for bucket, own in buckets_of(coded, by, buckets)}
+        assert found == dict(buckets_of(plain, by, buckets))
+
+
+@pytest.mark.parametrize("index", [pa.int32(), pa.int8()], ids=["room for all", "no room for all"])
+def test_dictionaries_of_chunks_are_the_same_in_a_process_and_in_bytes(index: pa.DataType) -> None:
+    kind = pa.dictionary(index, pa.string())
+    chunks = [pa.array([f"{number} {at}" for at in range(100)]).dictionary_encode().cast(kind) for number in range(2)]
+    row = train(1, 0, "box", "part", "intake 0000", 0, pa.table({"k": pa.chunked_array(chunks)}))
+    (packed,) = from_batches([to_batch(row)])
+    here, there = row.tuples().column("k"), packed.tuples().column("k")
+    assert here.to_pylist() == [text for chunk in chunks for text in chunk.to_pylist()]
+    assert [chunk.dictionary for chunk in here.chunks] == [chunk.dictionary for chunk in there.chunks]
+    assert [chunk.indices for chunk in here.chunks] == [chunk.indices for chunk in there.chunks]

@@ -103,9 +103,9 @@ class Job:
         """How much one batch takes in, decoded."""
         if self.settings.train_bytes is not None:
             return self.settings.train_bytes
-        if self.threads == 1:
-            return TRAIN_BYTES
         stateful = [box for stage in range(1, self.plan.stages + 1) for box in self.plan.stateful(stage)]
+        if self.threads == 1 or not stateful:
+            return TRAIN_BYTES
         if any(box.remembers for box in stateful):
             return REMEMBERED_BYTES
         return REDUCED_BYTES if all(box.reduces for box in stateful) else CARRIED_BYTES

@@ -10,7 +10,7 @@ from penstock.runtime.limits import Limit, Most
 from penstock.storage.sizes import Size, size_of
 
 TRAIN_BYTES = 512 * 1024 * 1024
-"""Of a batch that tasks of Spark's read, each a part of it."""
+"""Of a batch that tasks of Spark's read, each a part of it; or that no box holds anything of."""
 REDUCED_BYTES = 256 * 1024 * 1024
 """Of a batch that threads of the driver read, if boxes make partial results of it before anything else."""
 CARRIED_BYTES = 128 * 1024 * 1024
