@@ -31,6 +31,15 @@ class Held:
     """The columns that the values are, if they are nothing but columns; and the one that must not be NULL, if there is
     no other condition. No columns if there is."""
 
+    @property
+    def counted(self) -> str | None:
+        """The column of a stream of which distinct values are counted, where nothing else is asked of them."""
+        columns, present = self.bare
+        if not self.distinct or columns is None or present is None or len(self.results) != 1:
+            return None
+        ((value, _),), ((_, result),) = self.values, self.results
+        return present if result == f"count(DISTINCT {value})" else None
+
 
 @dataclass(frozen=True)
 class Measure:

@@ -90,6 +90,11 @@ class Aggregate(Stateful):
         return frozenset(self.by) - {self.on, *self.aggregation.columns} if self.reduces else frozenset()
 
     @property
+    def keeps_sets(self) -> bool:
+        """Whether values that count once can be held as sets of codes: not where groups of a window leave apart."""
+        return self.joint is None
+
+    @property
     def reduces(self) -> bool:
         return not self.aggregation.held and not self.aggregation.called
 
