@@ -184,9 +184,9 @@ class KeptSets:
         owners, windows = owners[order], windows[order]
         groups, behind, found = group_numbers(rows, self._by), np.cumsum(lengths), []
         values, most = int(numbers.max()) + 1, int(groups.max()) + 1
-        found.append(
-            rows.select(self._by).slice(0, 0).append_column(WINDOW, [windows[:0]]).append_column(COUNT, [windows[:0]])
-        )
+        nothing = pa.array([], pa.int64())
+        empty = rows.select([PANE, *self._by]).slice(0, 0)
+        found.append(empty.set_column(0, WINDOW, nothing).append_column(COUNT, nothing))
         distinct_windows = np.unique(windows)
         for part in _parts(windows, lengths[owners]):
             mine = owners[part]
@@ -197,8 +197,8 @@ class KeptSets:
             pairs = distinct_pairs(np.repeat(place.astype(np.uint32), lengths[mine]), own, len(owned), values)
             counts = np.zeros(len(owned), np.int64)
             counts[pairs.firsts] = pairs.counts
-            named = rows.select(self._by).take(pa.array(mine[one]))
-            found.append(named.append_column(WINDOW, [windows[part][one]]).append_column(COUNT, [counts]))
+            named = rows.select([PANE, *self._by]).take(pa.array(mine[one]))
+            found.append(named.set_column(0, WINDOW, [windows[part][one]]).append_column(COUNT, [counts]))
         return pa.concat_tables(found)
 
     def _keep(self, pane: int, arrived: Sequence[_Sets]) -> None:
