@@ -24,7 +24,7 @@ import pyarrow as pa
 
 from penstock.operators.arrays import Mask, Numbers
 from penstock.operators.key_index import BLOCK, MOST_AT_A_PLACE, NONE, ROOM, Places, hashes
-from penstock.operators.key_words import Layout, Words
+from penstock.operators.key_words import Layout, Words, width_of
 
 MOST_VALUES: Final = 1 << 20
 """Values of a vocabulary that somebody begins a train with: with more, many of them are of no use any more."""
@@ -97,12 +97,12 @@ class Vocabulary:
         return self.numbers(entries)
 
     def _numbers(self, values: pa.Array) -> Places | None:
-        layout = Layout.of(pa.table([values], names=["value"]))
-        if layout is None:
+        width = width_of(values)
+        if width is None:
             return None
-        if layout.counts[0] > self._table.width:
+        if width > self._table.width:
             with self._lock:
-                self._widen(layout.counts[0])
+                self._widen(width)
         table = self._table
         found = table.find(table.words(values))
         missing = np.flatnonzero(found == NONE)
@@ -154,6 +154,9 @@ class _Table:
         self._shift = np.uint64(64 - bits)
         self._layout = Layout((width,))
         self._words = [np.zeros(room, np.uint64) for _ in range(width)]
+        self._alike = [True] * width
+        """Whether all values agree in a word, as in the end of a name: then it is compared, but not looked up. It is
+        said of a value before it can be found."""
         self._heads = np.full(1 << bits, NONE, np.int32)
         self._next = np.full(room, NONE, np.int32)
         self._depths = np.zeros(1 << bits, np.uint8)
@@ -180,8 +183,9 @@ class _Table:
     def add(self, words: list[Words]) -> None:
         """Add values that are not known, with places that differ."""
         places, fresh = self._places(words), slice(self.count, self.count + len(words[0]))
-        for known, word in zip(self._words, words, strict=True):
+        for at, (known, word) in enumerate(zip(self._words, words, strict=True)):
             known[fresh] = word
+            self._alike[at] = self._alike[at] and bool((word == known[0]).all())
         self._next[fresh] = self._heads[places]
         self._heads[places] = np.arange(fresh.start, fresh.stop, dtype=np.int32)
         self._depths[places] += 1
@@ -199,8 +203,8 @@ class _Table:
             lengths = words[-1] & ~_TEXT
             nothing = np.zeros(self.count, np.uint64)
             words = [*words[:-1], words[-1] & _TEXT, *[nothing] * (width - self.width - 1), lengths]
-        for known, word in zip(made._words, words, strict=True):
-            known[: self.count] = word
+        made._words = [np.append(word, np.zeros(room - self.count, np.uint64)) for word in words]
+        made._alike = [bool((word == word[0]).all()) for word in words]
         places = made._places(words)
         order = np.argsort(places, kind="stable").astype(np.int32)
         ordered = places[order]
@@ -227,9 +231,9 @@ class _Table:
 
     def _same(self, numbers: Places, words: list[Words]) -> Mask:
         places = numbers.astype(np.int64)  # numpy takes from places of this type without a copy of its own
-        same: Mask = self._words[0].take(places) == words[0]
-        for known, word in zip(self._words[1:], words[1:], strict=True):
-            same &= known.take(places) == word
+        same = np.ones(len(places), np.bool_)
+        for known, alike, word in zip(self._words, self._alike, words, strict=True):
+            same &= (known[0] if alike else known.take(places)) == word
         return same
 
 

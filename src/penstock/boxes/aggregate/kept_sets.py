@@ -29,10 +29,10 @@ from penstock.algebra.window import Window
 from penstock.boxes.aggregate.closing import WINDOW
 from penstock.boxes.aggregate.entry import PANE
 from penstock.boxes.aggregate.value_sets import SETS, sets_part
-from penstock.operators.arrays import Numbers, ranged
+from penstock.operators.arrays import Mask, Numbers, ranged
 from penstock.operators.groups import group_numbers, parted
 from penstock.operators.key_index import NONE, Places
-from penstock.operators.pairs import distinct_pairs
+from penstock.operators.pairs import distinct_counts, distinct_pairs
 from penstock.operators.protocol import Slots
 from penstock.operators.state.chunks import GATHER_CHUNKS, MERGE_CHUNKS, add_chunk
 from penstock.operators.vocabulary import vocabulary
@@ -106,11 +106,9 @@ class KeptSets:
 
     def forget(self, first: int) -> None:
         """Let go of what has arrived for panes before one."""
-        kept, first = [], min(first, _LAST)
+        kept, first = list[pa.RecordBatch](), min(first, _LAST)
         for batch in self._arrived:
-            needed = batch.column(PANE).to_numpy() >= first
-            if needed.any():
-                kept.append(batch if needed.all() else batch.filter(pa.array(needed)))
+            kept += _where(batch, batch.column(PANE).to_numpy() >= first)
         self._arrived = kept
 
     def keep(self) -> None:
@@ -126,8 +124,8 @@ class KeptSets:
     def counted(self, panes: Sequence[int], plain: pa.Table | None, first: int, last: int) -> Counted | None:
         """What sets, and values beside them, come to in the windows first..last; None if there are no sets."""
         behind = min(self._window.first_pane_after(last), _LAST)
-        own = [batch.filter(pa.array(batch.column(PANE).to_numpy() < behind)) for batch in self._arrived]
-        sets = [*self._stored(panes), *(_Sets.arrived(batch) for batch in own if batch.num_rows)]
+        due = [own for batch in self._arrived for own in _where(batch, batch.column(PANE).to_numpy() < behind)]
+        sets = [*self._stored(panes), *map(_Sets.arrived, due)]
         if not sets:
             return None
         plain_rows = 0 if plain is None else plain.num_rows
@@ -171,11 +169,13 @@ class KeptSets:
                 if own is None:
                     return None
                 numbers.append(own)
-        whole = pa.concat_tables(rows)
-        return self._count(whole, np.concatenate(lengths), np.concatenate(numbers), first, last)
+        return self._count(rows, lengths, numbers, first, last)
 
-    def _count(self, rows: pa.Table, lengths: Numbers, numbers: Places, first: int, last: int) -> pa.Table:
+    def _count(
+        self, tables: Sequence[pa.Table], each: Sequence[Numbers], numbers: Sequence[Places], first: int, last: int
+    ) -> pa.Table:
         """How many numbers each group has in each window."""
+        rows, lengths = pa.concat_tables(tables), np.concatenate(each)
         panes, of_pane = np.unique(rows.column(PANE).to_numpy(), return_inverse=True)
         begins = np.array([max(first, self._window.first_of_pane(pane)) for pane in panes.tolist()], np.int64)
         ends = np.array([min(last, self._window.last_of_pane(pane)) + 1 for pane in panes.tolist()], np.int64)
@@ -183,20 +183,25 @@ class KeptSets:
         order = np.argsort(windows, kind="stable")
         owners, windows = owners[order], windows[order]
         groups, behind, found = group_numbers(rows, self._by), np.cumsum(lengths), []
-        values, most = int(numbers.max()) + 1, int(groups.max()) + 1
+        values, most = max(int(own.max()) for own in numbers) + 1, int(groups.max()) + 1
         nothing = pa.array([], pa.int64())
         empty = rows.select([PANE, *self._by]).slice(0, 0)
         found.append(empty.set_column(0, WINDOW, nothing).append_column(COUNT, nothing))
-        distinct_windows = np.unique(windows)
+        distinct_windows, together = np.unique(windows), None
         for part in _parts(windows, lengths[owners]):
             mine = owners[part]
             keys = np.searchsorted(distinct_windows, windows[part]) * most + groups[mine]
             owned, one, place = np.unique(keys, return_index=True, return_inverse=True)
-            whole = len(mine) == len(lengths) and bool((mine[1:] > mine[:-1]).all())
-            own = numbers if whole else numbers[ranged((behind - lengths)[mine], behind[mine])[1]]
-            pairs = distinct_pairs(np.repeat(place.astype(np.uint32), lengths[mine]), own, len(owned), values)
-            counts = np.zeros(len(owned), np.int64)
-            counts[pairs.firsts] = pairs.counts
+            place = place.astype(np.uint32)
+            if len(mine) == len(lengths) and bool((mine[1:] > mine[:-1]).all()):
+                cuts = np.cumsum([len(table) for table in tables])[:-1]
+                owners_of = [np.repeat(*pair) for pair in zip(np.split(place, cuts), each, strict=True)]
+                pieces = list(zip(owners_of, numbers, strict=True))
+            else:
+                together = np.concatenate(numbers) if together is None else together
+                taken = together[ranged((behind - lengths)[mine], behind[mine])[1]]
+                pieces = [(np.repeat(place, lengths[mine]), taken)]
+            counts = distinct_counts(pieces, len(owned), values)[1]
             named = rows.select([PANE, *self._by]).take(pa.array(mine[one]))
             found.append(named.set_column(0, WINDOW, [windows[part][one]]).append_column(COUNT, [counts]))
         return pa.concat_tables(found)
@@ -237,15 +242,24 @@ class KeptSets:
         sets = _Sets.of(whole, whole.column(SETS).combine_chunks().flatten(), pa.array([], self._kind))
         owners, most = np.repeat(groups.astype(np.uint32), sets.lengths), int(groups.max()) + 1
         looked_at = sets.codes % SAMPLE == 0
-        sample = distinct_pairs(owners[looked_at], sets.codes[looked_at], most, values)
-        if 4 * len(sample.seconds) <= 3 * np.count_nonzero(looked_at):
-            pairs = distinct_pairs(owners, sets.codes, most, values)
+        _, sample = distinct_counts([(owners[looked_at], sets.codes[looked_at])], most, values)
+        if 4 * int(sample.sum()) <= 3 * np.count_nonzero(looked_at):
+            pairs = distinct_pairs([(owners, sets.codes)], most, values)
             one = np.unique(groups, return_index=True)[1]
             self._slots.replace(pane, self._sets, _table(sets.rows.take(pa.array(one)), pairs.counts, pairs.seconds))
         elif chunks >= GATHER_CHUNKS:
             self._slots.replace(pane, self._sets, whole)
         else:
             self._slots.append(pane, self._sets, chunk)
+
+
+def _where(batch: pa.RecordBatch, wanted: Mask) -> list[pa.RecordBatch]:
+    """The rows that are wanted, if there are any; not copied where they are together, as those of a pane are."""
+    rows = np.flatnonzero(wanted)
+    if not len(rows):
+        return []
+    first, count = int(rows[0]), len(rows)
+    return [batch.slice(first, count) if int(rows[-1]) - first + 1 == count else batch.take(pa.array(rows))]
 
 
 def _table(rows: pa.Table, lengths: Numbers, codes: Places) -> pa.Table:

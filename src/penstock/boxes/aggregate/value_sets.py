@@ -25,9 +25,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.boxes.aggregate.dense_groups import Cells, Placed
-from penstock.operators.arrays import Numbers
 from penstock.operators.key_words import has_words
-from penstock.operators.pairs import distinct_pairs
+from penstock.operators.pairs import Pieces, distinct_pairs
 from penstock.operators.vocabulary import Vocabulary, vocabulary_with_room
 
 SETS: Final = "#set"
@@ -84,9 +83,10 @@ class SetsOfTrain:
         self._judge(False)
         if self._vocabulary is not None and self._pieces:
             known = self._vocabulary.ordered()
-            for table, cells, numbers in _joined(self._pieces):
-                most = int(cells.max()) + 1
-                pairs = distinct_pairs(cells, known.ranks.take(numbers), most, len(known.entries))
+            for table, pieces in _joined(self._pieces):
+                most = max(int(cells.max()) for cells, _ in pieces) + 1
+                ranked = [(cells, known.ranks.take(numbers)) for cells, numbers in pieces]
+                pairs = distinct_pairs(ranked, most, len(known.entries))
                 coded = pa.DictionaryArray.from_arrays(pa.array(pairs.seconds), known.entries, safe=False)
                 lists = pa.ListArray.from_arrays(pa.array(pairs.offsets.astype(np.int32)), coded)
                 yield pa.table([*table.columns(pairs.firsts), lists], names=[*keys, SETS])
@@ -138,11 +138,10 @@ def _decoded(values: pa.Array) -> pa.Array:
     return values.dictionary_decode() if pa.types.is_dictionary(values.type) else values
 
 
-def _joined(pieces: list[_Piece]) -> Iterator[tuple[Cells, Numbers, npt.NDArray[np.int32]]]:
-    """Pieces that follow one another, made one where their cells stand for the same."""
+def _joined(pieces: list[_Piece]) -> Iterator[tuple[Cells, Pieces]]:
+    """Pieces that follow one another, together where their cells stand for the same."""
     begin = 0
     for at in range(1, len(pieces) + 1):
         if at == len(pieces) or not pieces[at][0].same_places(pieces[begin][0]):
-            own = pieces[begin:at]
-            yield own[0][0], np.concatenate([p[1] for p in own]), np.concatenate([p[2] for p in own])
+            yield pieces[begin][0], [(cells, numbers) for _, cells, numbers in pieces[begin:at]]
             begin = at
