@@ -231,7 +231,7 @@ class _Table:
 
     def _same(self, numbers: Places, words: list[Words]) -> Mask:
         places = numbers.astype(np.int64)  # numpy takes from places of this type without a copy of its own
-        same = np.ones(len(places), np.bool_)
+        same: Mask = np.ones(len(places), np.bool_)
         for known, alike, word in zip(self._words, self._alike, words, strict=True):
             same &= (known[0] if alike else known.take(places)) == word
         return same
@@ -239,7 +239,7 @@ class _Table:
 
 def _folded(words: list[Words]) -> Words:
     """The words of each value made one, to which words of nothing but zeros add nothing."""
-    folded = (words[-1] >> _LENGTH) * _FACTORS[0]
+    folded: Words = (words[-1] >> _LENGTH) * _FACTORS[0]
     for word, factor in zip([*words[:-1], words[-1] & _TEXT], _FACTORS[1:], strict=False):
         folded += ((word ^ (word >> _FOLD)) * factor).astype(np.uint64)
     return folded

@@ -95,6 +95,7 @@ def lines(answers: pa.Table) -> list[str]:
     few=st.sampled_from([1, 4, 1000]),
     most=st.sampled_from([0, 3, 1000]),
     merge=st.sampled_from([2, 3, 8]),
+    delay=st.sampled_from([DISORDER, 40]),
     chosen=st.sets(st.sampled_from(list(OUTPUTS)), min_size=1),
 )
 def test_it_counts_as_duckdb_does(
@@ -106,6 +107,7 @@ def test_it_counts_as_duckdb_does(
     few: int,
     most: int,
     merge: int,
+    delay: int,
     chosen: set[str],
 ) -> None:
     """Trains that are too short for sets send values as they are, so both ways meet in one window."""
@@ -118,10 +120,28 @@ def test_it_counts_as_duckdb_does(
         patch.setattr(kept_sets, "MERGE_CHUNKS", merge)
         patch.setattr(kept_sets, "SPREAD_VALUES", 8)
         net = pk.Network("sets")
-        source = net.source("in", pk.memory(rows, schema=SCHEMA, train=train), on="ts", progress=pk.delayed(40))
+        source = net.source("in", pk.memory(rows, schema=SCHEMA, train=train), on="ts", progress=pk.delayed(delay))
         source.aggregate(outputs, on="ts", size=size, advance=advance, by=by).output("out")
         found = net.run("local", buckets=buckets)["out"]
     expected = asked(rows, size, advance, by, outputs).select(found.column_names)
+    assert lines(found) == lines(expected.cast(found.schema))
+
+
+@pytest.mark.parametrize("windows", [(10, 10), (20, 5), (7, 10)], ids=["tumbling", "sliding", "with gaps"])
+@pytest.mark.parametrize("train", [17, 100, 400])
+def test_a_train_brings_values_of_windows_that_close_and_of_those_that_stay(
+    windows: tuple[int, int], train: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(value_sets, "FEW_ROWS", 1)
+    monkeypatch.setattr(value_sets, "LEAST_MET", 0)
+    (size, advance), at = windows, range(400)
+    rows = [(n - n * 7 % DISORDER, "xy"[n % 2], n % 2, f"v{n * n % 61}", None, None, None, None) for n in at]
+    outputs = {"texts": "count(DISTINCT text)", "n": "count(*)"}
+    net = pk.Network("both")
+    source = net.source("in", pk.memory(rows, schema=SCHEMA, train=train), on="ts", progress=pk.delayed(DISORDER))
+    source.aggregate(outputs, on="ts", size=size, advance=advance, by=["k"]).output("out")
+    found = net.run("local", buckets=2)["out"]
+    expected = asked(rows, size, advance, ["k"], outputs).select(found.column_names)
     assert lines(found) == lines(expected.cast(found.schema))
 
 

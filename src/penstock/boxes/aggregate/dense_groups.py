@@ -49,6 +49,8 @@ class Cells:
 
     def columns(self, cells: Numbers) -> list[pa.Array]:
         """The pane and the keys of cells."""
+        if (every := math.prod(self.shape)) < len(cells):
+            return [column.take(pa.array(cells)) for column in self.columns(np.arange(every))]
         pane, *codes = np.unravel_index(cells, self.shape)
         keys = [values.take(pa.array(own)) for values, own in zip(self.values, codes, strict=True)]
         return [pa.array(pane + self.first), *keys]

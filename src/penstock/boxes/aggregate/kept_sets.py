@@ -123,7 +123,7 @@ class KeptSets:
 
     def counted(self, panes: Sequence[int], plain: pa.Table | None, first: int, last: int) -> Counted | None:
         """What sets, and values beside them, come to in the windows first..last; None if there are no sets."""
-        behind = min(self._window.first_pane_after(last), _LAST)
+        behind = min((self._window.start_of(last) + self._window.size) // self._window.pane, _LAST)
         due = [own for batch in self._arrived for own in _where(batch, batch.column(PANE).to_numpy() < behind)]
         sets = [*self._stored(panes), *map(_Sets.arrived, due)]
         if not sets:
