@@ -151,6 +151,11 @@ CELLS: Final[tuple[Cell, ...]] = (
         "distinct strings by 977 integers; native: approximate",
         Windows(("port",), {"n": "count(DISTINCT host)"}, {"n": "approx_count_distinct(host)"}, tolerance=0.3),
     ),
+    Cell(
+        "distinct-low",
+        "distinct strings of 1,000 by 977 integers; native: approximate",
+        Windows(("port",), {"n": "count(DISTINCT link)"}, {"n": "approx_count_distinct(link)"}, tolerance=0.3),
+    ),
     Cell("median", "median by 977 integers", Windows(("port",), {"middle": "median(len)"})),
     Cell(
         "first-last",

@@ -29,7 +29,7 @@ from penstock.operators.key_words import Layout, Words, width_of
 MOST_VALUES: Final = 1 << 20
 """Values of a vocabulary that somebody begins a train with: with more, many of them are of no use any more."""
 FIRST_ROOM: Final = 1 << 12
-SNAPSHOTS: Final = 8
+SNAPSHOTS: Final = 4
 """Ordered vocabularies whose entries are recognized: trains of a few threads are on their way at a time."""
 _FOLD: Final = np.uint64(29)
 _FACTORS: Final = np.array([0xD6E8FEB86659FD93, *(0x9E3779B97F4A7C15 + 2 * n * n for n in range(1, 9))], np.uint64)
