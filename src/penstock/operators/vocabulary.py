@@ -249,8 +249,12 @@ def _same_memory(one: pa.Array, other: pa.Array) -> bool:
     """Whether two arrays are the same place in memory, of which one is known to be kept."""
     if len(one) != len(other) or one.offset != other.offset or one.type != other.type:
         return False
-    where = [[buffer and (buffer.address, buffer.size) for buffer in array.buffers()] for array in (one, other)]
+    where = [[_place(buffer) for buffer in array.buffers()] for array in (one, other)]
     return bool(where[0] == where[1])
+
+
+def _place(buffer: pa.Buffer | None) -> tuple[int, int] | None:
+    return None if buffer is None else (buffer.address, buffer.size)
 
 
 # A forked worker must use neither its parent's locks nor what its threads were about to write.
