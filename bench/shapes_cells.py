@@ -163,6 +163,11 @@ CELLS: Final[tuple[Cell, ...]] = (
             exact={"n": "count(DISTINCT host)"},
         ),
     ),
+    Cell(
+        "distinct-low",
+        "distinct strings of 1,000 by 977 integers; native: approximate",
+        Windows(("port",), {"n": "count(DISTINCT link)"}, {"n": "approx_count_distinct(link)"}, tolerance=0.3),
+    ),
     Cell("median", "median by 977 integers", Windows(("port",), {"middle": "median(len)"})),
     Cell(
         "first-last",

@@ -91,6 +91,14 @@ class Window:
         """The last window that contains pane number `pane`; below `first_of_pane` when it falls into a gap."""
         return (pane * self.pane) // self.advance
 
+    def first_pane_after(self, window: int) -> int:
+        """The first pane that a later window contains, if there is no gap between the two.
+
+        >>> Window(3, 2).first_pane_after(0), Window(60, 60).first_pane_after(1)
+        (2, 2)
+        """
+        return (window + 1) * (self.advance // self.pane)
+
     def still_open(self, panes: Iterable[int], lwm: int) -> list[tuple[int, int]]:
         """For each pane that is in a window which a low-water mark leaves open: the first and the last of these.
 

@@ -78,14 +78,7 @@ class _Hashed:
         self._next[order[follows]] = order[follows + 1]
 
     def _places(self, words: list[Words]) -> Numbers:
-        mixed = words[0] * _MIX
-        for word in words[1:]:
-            mixed ^= mixed >> _HALF
-            mixed ^= word
-            mixed *= _MIX
-        mixed ^= mixed >> _HALF
-        mixed *= _MIX
-        return (mixed >> self._shift).astype(np.int64)
+        return (hashes(words) >> self._shift).astype(np.int64)
 
     def find(self, words: list[Words]) -> Places:
         found = self._heads.take(self._places(words))
@@ -105,6 +98,18 @@ class _Hashed:
         for known, word in zip(self._words[1:], words[1:], strict=True):
             same &= known.take(places) == word
         return same
+
+
+def hashes(words: list[Words]) -> Words:
+    """A hash of each row's words; its high bits are the best."""
+    mixed = words[0] * _MIX
+    for word in words[1:]:
+        mixed ^= mixed >> _HALF
+        mixed ^= word
+        mixed *= _MIX
+    mixed ^= mixed >> _HALF
+    mixed *= _MIX
+    return mixed
 
 
 @dataclass(frozen=True)

@@ -76,6 +76,15 @@ class Layout:
         ]
 
 
+def width_of(values: pa.Array) -> int | None:
+    """How many words values need; None if a text is too long."""
+    if not len(values) or not _is_text(values.type):
+        return 1
+    ends = np.frombuffer(values.buffers()[1], np.int32)[values.offset : values.offset + len(values) + 1]
+    longest = int((ends[1:] - ends[:-1]).max())
+    return None if longest > LONGEST else longest // WORD + 1
+
+
 def complete(keys: Sequence[pa.Array]) -> Mask | None:
     """Which rows have no NULL in their key; None if all."""
     valid: Mask | None = None

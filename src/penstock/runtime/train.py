@@ -15,6 +15,7 @@ from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from penstock.algebra.expressions import kernel
 
@@ -186,10 +187,25 @@ def _with_one_dictionary(tuples: pa.Table) -> pa.Table | pa.Buffer:
 
 
 def _packed(tuples: pa.Table) -> pa.Buffer:
+    for at, kind in enumerate(tuples.schema.types):
+        if pa.types.is_list(kind) and pa.types.is_dictionary(kind.value_type):
+            lists = [_with_own_entries(chunk) for chunk in tuples.column(at).chunks]
+            tuples = tuples.set_column(at, tuples.field(at), pa.chunked_array(lists, kind))
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, tuples.schema, options=_COMPRESSED) as stream:
         stream.write_table(tuples)
     return sink.getvalue()
+
+
+def _with_own_entries(lists: pa.ListArray) -> pa.ListArray:
+    """Lists of codes with a dictionary of no more than they need: in one process many share a large one."""
+    coded = lists.flatten()
+    codes, used = coded.indices.to_numpy(), np.zeros(len(coded.dictionary), np.bool_)
+    used[codes] = True
+    places = (np.cumsum(used) - 1).astype(np.int32)
+    own = pa.DictionaryArray.from_arrays(pa.array(places[codes]), coded.dictionary.filter(pa.array(used)), safe=False)
+    offsets = np.append(0, np.cumsum(pc.list_value_length(lists).to_numpy())).astype(np.int32)
+    return pa.ListArray.from_arrays(pa.array(offsets), own)
 
 
 def _binary(body: pa.Buffer) -> pa.Array:

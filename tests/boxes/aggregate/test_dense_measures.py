@@ -117,7 +117,7 @@ def test_they_are_measured_without_sql_where_the_table_is_full(train: list[tuple
     [
         "median(a + 1)",
         "median(f) FILTER (WHERE a > 0)",
-        "count(DISTINCT a)",
+        "sum(DISTINCT a)",
         "sum(b)",
         "sum(f)",
         "min(f)",

@@ -35,6 +35,15 @@ class Held:
     """What is kept in the place of the values of each group, in one row of bytes: then `schema` is about that, and the
     results are SQL over what it says of the values, a number in each row."""
 
+    @property
+    def counted(self) -> str | None:
+        """The column of a stream of which distinct values are counted, where nothing else is asked of them."""
+        columns, present = self.bare
+        if not self.distinct or columns is None or present is None or len(self.results) != 1:
+            return None
+        ((value, _),), ((_, result),) = self.values, self.results
+        return present if result == f"count(DISTINCT {value})" else None
+
 
 @dataclass(frozen=True)
 class Measure:

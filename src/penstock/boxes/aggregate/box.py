@@ -91,6 +91,11 @@ class Aggregate(Stateful):
         return (frozenset(self.by) | self.aggregation.hashed) - seen if self.reduces else frozenset()
 
     @property
+    def keeps_sets(self) -> bool:
+        """Whether values that count once can be held as sets of codes: not where groups of a window leave apart."""
+        return self.joint is None
+
+    @property
     def reduces(self) -> bool:
         # Sketches are as good as partial aggregates.
         kept_whole = any(held.sketch is None for held in self.aggregation.held)

@@ -38,6 +38,38 @@ _NEVER = np.iinfo(np.int64).max
 """The time of cells of which it is not noted yet."""
 
 
+@dataclass(frozen=True)
+class Cells:
+    """What the cells of a table stand for."""
+
+    first: int
+    """The first pane."""
+    shape: tuple[int, ...]
+    values: tuple[pa.Array, ...]
+    """Of each key column, by number."""
+
+    def columns(self, cells: Numbers) -> list[pa.Array]:
+        """The pane and the keys of cells."""
+        if (every := math.prod(self.shape)) < len(cells):
+            return [column.take(pa.array(cells)) for column in self.columns(np.arange(every))]
+        pane, *codes = np.unravel_index(cells, self.shape)
+        keys = [values.take(pa.array(own)) for values, own in zip(self.values, codes, strict=True)]
+        return [pa.array(pane + self.first), *keys]
+
+    def same_places(self, other: Cells) -> bool:
+        """Whether a cell stands for the same in both: numbered values keep their numbers."""
+        return self.first == other.first and self.shape == other.shape
+
+
+@dataclass(frozen=True)
+class Placed:
+    """Tuples in a table."""
+
+    cells: Numbers
+    """That of each."""
+    table: Cells
+
+
 class DenseGroups:
     """Counts and measures tuples per (pane, group), in arrays with a dimension for the panes and one for each key."""
 
@@ -55,6 +87,8 @@ class DenseGroups:
         self._arrived: int | None = None
         """When the tuples of the last train arrived, where they say so."""
         self._since = np.full(self._counts.shape, _NEVER)
+        self.placed: Placed | None = None
+        """Where the tuples that were counted last are."""
         self._cells_per_tuple = CELLS_PER_TUPLE / (1 + sum(meter.arrays for meter in self._measured.meters))
 
     @staticmethod
@@ -108,6 +142,7 @@ class DenseGroups:
         if tuples is not None:
             for meter in self._measured.meters:
                 meter.add(panes, tuples)
+        self.placed = Placed(panes, Cells(self._first, shape, tuple(values)))
         return True
 
     @property
@@ -122,19 +157,18 @@ class DenseGroups:
             return None
         self._note_arrival()
         filled = np.flatnonzero(self._counts)
-        pane, *codes = np.unravel_index(filled, self._counts.shape)
-        keys = [v.take(pa.array(c)) for v, c in zip(self._values, codes, strict=True)]
+        keys = Cells(self._first, self._counts.shape, tuple(self._values)).columns(filled)
         columns = self._measured.found(filled, self._counts.reshape(-1)[filled])
         if self._arrived is not None:
             columns.append(pa.array(self._since.reshape(-1)[filled]))
             names = [*names, arrival]
         self._counts = np.zeros((0,) * self._counts.ndim, np.int64)
         self._since = np.full(self._counts.shape, _NEVER)
-        self._tuples, self._arrived = 0, None
+        self._tuples, self._arrived, self.placed = 0, None, None
         for name, registers in self._measured.registers:
             columns.append(registers.sketches(filled))
             names = [*names, name]
-        return pa.table([pa.array(pane + self._first), *keys, *columns], names=list(names))
+        return pa.table([*keys, *columns], names=list(names))
 
     def _note_arrival(self) -> None:
         if self._arrived is not None:

@@ -20,9 +20,10 @@ from penstock.algebra.hidden import ARRIVED, SEQ
 from penstock.algebra.ticks import to_ticks
 from penstock.boxes.aggregate.box import Aggregate
 from penstock.boxes.aggregate.closing import PARTIAL, TICK, TUPLES, WHOLE
-from penstock.boxes.aggregate.dense_groups import DenseGroups, Measured
+from penstock.boxes.aggregate.dense_groups import DenseGroups, Measured, Placed
 from penstock.boxes.aggregate.low_level.box import LowLevel
 from penstock.boxes.aggregate.sketches.entering import dense_registers, of_own_column, sketches_of
+from penstock.boxes.aggregate.value_sets import SetsOfTrain, sets_part
 from penstock.operators.groups import group_numbers, repeats
 
 PANE = "#pane"
@@ -52,6 +53,7 @@ class SubAggregateOp:
         # What a low level lets go of are partial aggregates already, and hardly ever two of one group.
         self._partial_already = isinstance(box.inputs[0].box, LowLevel)
         self._suits = DenseGroups.suits(kinds)
+        self._sets = {held.name: SetsOfTrain(kind) for held, kind in set_kinds(box)} if self._suits else {}
         measured = _measured(box) if self._suits and not self._partial_already else None
         self._dense = DenseGroups(kinds, box.window.pane, measured) if measured is not None else None
         self._held = {
@@ -68,6 +70,7 @@ class SubAggregateOp:
             PARTIAL: [],
             TUPLES: [],
             **{name: [] for name in self._held},
+            **{sets_part(name): [] for name in self._sets},
             WHOLE: [],
         }
 
@@ -89,6 +92,9 @@ class SubAggregateOp:
         self._reduce_gathered()
         if self._dense is not None:
             self._keep_counts(self._dense)
+        for name, sets in self._sets.items():
+            self._reduced[sets_part(name)] += sets.sets([PANE, *self._box.by])
+            self._keep_plain(name, sets)
         for part, tables in self._reduced.items():
             if not tables:
                 continue
@@ -106,7 +112,7 @@ class SubAggregateOp:
             keys = [batch.column(k) for k in box.by]
             ticks = to_ticks(batch.column(box.on))
             if few and (dense.add(keys, ticks, arrived, batch) or self._count_codes(keys, ticks, arrived, batch)):
-                self._hold(batch, ticks)
+                self._hold(batch, ticks, dense.placed)
                 continue
             if few and dense.empty and batch.num_rows < FEW_ROWS:
                 self._gather(pa.Table.from_batches([batch]))  # a table has to be filled: those that follow may do it
@@ -116,13 +122,19 @@ class SubAggregateOp:
                 return pa.Table.from_batches([rest for rest, _, _ in stretches[number:]])
         return None
 
-    def _hold(self, tuples: pa.RecordBatch, ticks: pa.Array) -> None:
-        """Keep the values of tuples as they are."""
+    def _hold(self, tuples: pa.RecordBatch, ticks: pa.Array, placed: Placed | None) -> None:
+        """Keep the values of tuples: those that count once as sets, others as they are."""
         for held in self._box.aggregation.held:
             if held.sketch is not None:
                 continue  # its registers have seen them
             values, present = held.bare
             assert values is not None
+            if (sets := self._sets.get(held.name)) is not None:
+                assert placed is not None
+                sets.add(placed, tuples.column(present))
+                if sets.plain_bytes >= REDUCE_BYTES:
+                    self._keep_plain(held.name, sets)
+                continue
             panes = pane_numbers(pa.chunked_array([ticks]), self._box.window.pane)
             columns = [panes, *(tuples.column(name) for name in (*self._box.by, *values))]
             table = pa.table(columns, names=[PANE, *self._box.by, *(name for name, _ in held.values)])
@@ -130,6 +142,17 @@ class SubAggregateOp:
                 table = table.filter(pc.is_valid(tuples.column(present)))
             if table.num_rows:
                 self._reduced[held.name].append(table)
+
+    def _keep_plain(self, name: str, sets: SetsOfTrain) -> None:
+        """Values that are no sets: distinct, if a sample shows that they repeat."""
+        (held,) = (held for held in self._box.aggregation.held if held.name == name)
+        names = [PANE, *self._box.by, *(column for column, _ in held.values)]
+        if not (tables := list(sets.plain(names))):
+            return
+        values = pa.concat_tables(tables)
+        if repeats(values, names):
+            values = kernel.run("SELECT DISTINCT * FROM tuples", tuples=values).cast(values.schema)
+        self._reduced[name].append(values)
 
     def _count_codes(
         self, keys: Sequence[pa.Array], ticks: pa.Array, arrived: int | None, tuples: pa.RecordBatch
@@ -229,12 +252,24 @@ def _sent_columns(box: Aggregate, tuples: pa.Table) -> list[str]:
 def _measured(box: Aggregate | LowLevel) -> Measured | None:
     """What is found of every group without SQL; None if that is not all. Values that are held as they are need none."""
     aggregation, schema = box.aggregation, box.inputs[0].schema
-    direct = all(_held_as_they_are(held, schema) or of_own_column(held, schema) for held in aggregation.held)
+    sets = {held.name for held, _ in set_kinds(box)}
+    direct = all(
+        held.name in sets or _held_as_they_are(held, schema) or of_own_column(held, schema) for held in aggregation.held
+    )
     if aggregation.called or not direct:
         return None
     known = {field.name: field.type for field in aggregation.partial_schema}
     partials = pa.schema([(name, known.get(name, pa.int64())) for name, _ in aggregation.counted])
     return Measured.of(aggregation.counted_measures, schema, partials, dense_registers(aggregation.held))
+
+
+def set_kinds(box: Aggregate | LowLevel) -> list[tuple[Held, pa.DataType]]:
+    """The held values that can be sets of codes, with their types."""
+    if not isinstance(box, Aggregate) or not box.keeps_sets:
+        return []
+    schema = box.inputs[0].schema
+    found = [(h, schema.field(h.counted).type) for h in box.aggregation.held if h.counted and _of_own_types(h, schema)]
+    return [(held, kind) for held, kind in found if SetsOfTrain.suits(kind)]
 
 
 def _held_as_they_are(held: Held, schema: pa.Schema) -> bool:

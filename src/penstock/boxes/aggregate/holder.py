@@ -7,6 +7,7 @@ passes the end of a window, its panes are merged, its results leave once, and pa
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -21,9 +22,11 @@ from penstock.algebra.marks import Marks
 from penstock.algebra.ticks import from_ticks
 from penstock.boxes.aggregate.box import Aggregate
 from penstock.boxes.aggregate.closing import PARTIAL, TUPLES, WHOLE, WINDOW, all_rows, close_query, table_name
-from penstock.boxes.aggregate.entry import PANE, merged, reduced
+from penstock.boxes.aggregate.entry import PANE, merged, reduced, set_kinds
 from penstock.boxes.aggregate.group_windows import Windows
+from penstock.boxes.aggregate.kept_sets import KeptSets
 from penstock.boxes.aggregate.python_calls import Calls
+from penstock.boxes.aggregate.value_sets import sets_part
 from penstock.operators.arrival_order import in_arrival_order
 from penstock.operators.groups import number, parted, repeats
 from penstock.operators.protocol import Departures, Holder, Slots
@@ -43,12 +46,18 @@ class AggregateOp(Holder):
         self._arrived: dict[str, list[pa.Table]] = {}
         whole = (WHOLE,) if box.aggregation.called else ()
         self._parts = (PARTIAL, *(held.name for held in box.aggregation.held), *whole)
+        self._sets = {
+            sets_part(held.name): KeptSets(held, kind, box.by, box.window, slots) for held, kind in set_kinds(box)
+        }
         self._first_useful: int | None = None
         """The first window whose results are of use to anybody, if not all are."""
         self.released = 0
         """Tuples whose last window has closed, since this operator was made."""
 
     def receive(self, part: str, partials: pa.Table) -> None:
+        if part in self._sets:
+            self._sets[part].receive(partials)
+            return
         if part not in (PARTIAL, TUPLES) and ARRIVED in partials.column_names:
             # It would make equal held values differ.
             partials = partials.drop_columns([ARRIVED])
@@ -71,6 +80,8 @@ class AggregateOp(Holder):
             results = self._close(arrived, first, last)
             self._slots.set_mark(mark)
             arrived = {part: self._still_needed(part, tuples, last) for part, tuples in arrived.items()}
+            for sets in self._sets.values():
+                sets.forget(self._box.window.first_pane_after(last))
             self._purge(last)
             if results is not None:
                 yield 0, results
@@ -93,7 +104,7 @@ class AggregateOp(Holder):
     def _close(self, arrived: dict[str, pa.Table], first: int, last: int) -> pa.Table | None:
         """The results of the windows first..last that hold any tuple."""
         closing = [p for p in self._slots.numbers() if self._box.window.first_of_pane(p) <= last]
-        return self._closed(self._gathered(closing, arrived), first, last)
+        return self._closed(self._gathered(closing, arrived), first, last, closing)
 
     def _gathered(self, closing: Sequence[int], arrived: dict[str, pa.Table]) -> dict[str, pa.Table]:
         """What some panes hold, and what arrived, by part."""
@@ -105,8 +116,10 @@ class AggregateOp(Holder):
                 tables[part] = pa.concat_tables(chunks)
         return tables
 
-    def _closed(self, tables: dict[str, pa.Table], first: int, last: int) -> pa.Table | None:
-        """The results of the windows first..last of rows."""
+    def _closed(
+        self, tables: dict[str, pa.Table], first: int, last: int, closing: Sequence[int] = ()
+    ) -> pa.Table | None:
+        """The results of the windows first..last of rows, and of sets in some panes."""
         window = self._box.window
         first = first if self._first_useful is None else max(first, self._first_useful)
         if PARTIAL not in tables or not tables[PARTIAL].num_rows:
@@ -124,10 +137,11 @@ class AggregateOp(Holder):
         sketches = {held.name: held for held in self._box.aggregation.sketched}
         for name, held in sketches.items():
             tables[name] = self._estimated(held, tables, first, last)
+        counted = self._counted(tables, first, last, closing)
         query = close_query(
-            self._box.aggregation,
+            replace(self._box.aggregation, held=tuple(counted.get(h.name, h) for h in self._box.aggregation.held)),
             (WINDOW, *self._box.by),
-            lambda part: all_rows(part) if part in sketches else self._in_windows(part, first, last),
+            lambda part: all_rows(part) if part in {*sketches, *counted} else self._in_windows(part, first, last),
             _together(tables[PARTIAL].column(ARRIVED)),
             last if self._in_one_window(panes["min"].as_py(), first, last) else None,
         )
@@ -146,6 +160,17 @@ class AggregateOp(Holder):
         at = spread.column_names.index(name)
         spread = spread.set_column(at, name, rows.column(name).take(spread.column(name)))
         return estimated(spread, (WINDOW, *self._box.by), held)
+
+    def _counted(self, tables: dict[str, pa.Table], first: int, last: int, closing: Sequence[int]) -> dict[str, Held]:
+        """The held values that are counted already, as their sets say; other sets become values again."""
+        counted = {}
+        for sets in self._sets.values():
+            found = sets.counted(closing, tables[sets.held.name], first, last)
+            if found is not None:
+                tables[sets.held.name] = found.rows
+                if found.final:
+                    counted[sets.held.name] = sets.counted_held
+        return counted
 
     def _results(self, closed: pa.Table, kept: pa.Table | None) -> pa.Table:
         """Closed windows as tuples; functions are called with the tuples that were kept for them."""
@@ -192,7 +217,7 @@ class AggregateOp(Holder):
     def _still_needed(self, part: str, tuples: pa.Table, last: int) -> pa.Table:
         """Without the panes whose last window has closed; their tuples are released."""
         window, panes = self._box.window, tuples.column(PANE)
-        first = (last + 1) * (window.advance // window.pane)
+        first = window.first_pane_after(last)
         # Most often all or none, and a look at the bounds shows it.
         lowest, highest = (bound.as_py() for bound in pc.min_max(panes).values())
         if lowest is None or lowest >= first:
@@ -222,6 +247,8 @@ class AggregateOp(Holder):
 
     def _keep(self, arrived: dict[str, pa.Table]) -> None:
         """Add what arrived to the slots of its panes."""
+        for sets in self._sets.values():
+            sets.keep()
         distinct = {held.name for held in self._box.aggregation.held if held.distinct}
         merges: dict[str, Callable[[pa.Table], pa.Table]] = dict.fromkeys(distinct, _distinct)
         merges |= {held.name: merging(held, (PANE, *self._box.by)) for held in self._box.aggregation.sketched}

@@ -34,6 +34,11 @@ class BufferedAggregate(Aggregate):
         return None
 
     @property
+    def keeps_sets(self) -> bool:
+        # Windows are computed from the tuples themselves.
+        return False
+
+    @property
     def pace_use(self) -> PaceUse | None:
         return None
 

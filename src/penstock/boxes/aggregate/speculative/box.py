@@ -45,6 +45,11 @@ class SpeculativeAggregate(Aggregate):
         return None
 
     @property
+    def keeps_sets(self) -> bool:
+        # Results of single groups are said anew, so their values are held row by row.
+        return False
+
+    @property
     def pace_use(self) -> PaceUse | None:
         return None
 
