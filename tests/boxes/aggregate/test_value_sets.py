@@ -46,7 +46,10 @@ OUTPUTS = {
     "total": "sum(j)",
     "apart": "count(DISTINCT text) FILTER (WHERE j > 0)",
     "sum_once": "sum(DISTINCT j)",
+    "about": "approx_count_distinct(text)",
 }
+EXACT = {**OUTPUTS, "about": "count(DISTINCT text)"}
+"""Of so few values a sketch is exact."""
 
 
 @st.composite
@@ -123,7 +126,7 @@ def test_it_counts_as_duckdb_does(
         source = net.source("in", pk.memory(rows, schema=SCHEMA, train=train), on="ts", progress=pk.delayed(delay))
         source.aggregate(outputs, on="ts", size=size, advance=advance, by=by).output("out")
         found = net.run("local", buckets=buckets)["out"]
-    expected = asked(rows, size, advance, by, outputs).select(found.column_names)
+    expected = asked(rows, size, advance, by, {name: EXACT[name] for name in outputs}).select(found.column_names)
     assert lines(found) == lines(expected.cast(found.schema))
 
 
