@@ -32,6 +32,10 @@ def test_before_the_first_batch_there_is_none() -> None:
     assert Memo.from_json({}) == Memo()
 
 
+def test_the_format_before_is_read() -> None:
+    assert Memo.from_json({"format": FORMAT - 1, "now": 3}) == Memo(now=3)
+
+
 @pytest.mark.parametrize(("document", "word"), [({"format": FORMAT + 1}, "newer"), ({"now": 3}, "older")])
 def test_another_format_is_refused(document: dict[str, int], word: str) -> None:
     with pytest.raises(pk.WorldError, match=rf"(?s)the memo of a stage .*{word}.*format {FORMAT}\n.*format \d"):

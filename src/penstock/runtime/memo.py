@@ -11,8 +11,10 @@ from penstock.progress.extremes import Extremes
 from penstock.progress.shards import read_shards, write_shards
 from penstock.runtime.formats import refuse_other
 
-FORMAT: Final = 2
-"""How memos are written. Another one is refused."""
+FORMAT: Final = 3
+"""How memos are written. Another one is refused, but for the one before."""
+_BEFORE_SETS: Final = 2
+"""It says the same. The state beside it has no sets of codes, which versions that write it do not know."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +38,7 @@ class Memo:
         """A JSON document; what says nothing is left out.
 
         >>> Memo(now=3, sent={"counts": Marks({"ts": 5})}).to_json()
-        {'format': 2, 'now': 3, 'sent': {'counts': {'rising': {'ts': 5}}}}
+        {'format': 3, 'now': 3, 'sent': {'counts': {'rising': {'ts': 5}}}}
         """
         told = {
             "offset": self.offset,
@@ -52,7 +54,8 @@ class Memo:
     def from_json(document: Mapping[str, Any]) -> Memo:
         if not document:
             return Memo()
-        refuse_other("the memo of a stage", document, FORMAT)
+        if document.get("format") != _BEFORE_SETS:
+            refuse_other("the memo of a stage", document, FORMAT)
         return Memo(
             document.get("offset", ""),
             document.get("now", 0),
