@@ -36,6 +36,10 @@ def _windowed(cell: Cell) -> bool:
     return cell.kind == WINDOWED
 
 
+def _distinct(cell: Cell) -> bool:
+    return cell.name in ("distinct", "distinct-low")
+
+
 AIMS: Final = (
     Aim("catch-up, windowed, over spark-rocksdb", 5, CATCH_UP, (ROCKSDB,), _windowed),
     Aim("catch-up, windowed, over spark-hdfs", 4, CATCH_UP, (HDFS,), _windowed),
@@ -44,14 +48,14 @@ AIMS: Final = (
         1 / 2,
         CATCH_UP,
         (DUCKDB,),
-        lambda cell: _windowed(cell) and cell.name != "distinct",
+        lambda cell: _windowed(cell) and not _distinct(cell),
     ),
     Aim(
         "catch-up, distinct and stateless, over duckdb",
         1 / 3,
         CATCH_UP,
         (DUCKDB,),
-        lambda cell: cell.name == "distinct" or cell.kind == STATELESS,
+        lambda cell: _distinct(cell) or cell.kind == STATELESS,
     ),
     Aim("catch-up, stateless, over native", 3, CATCH_UP, (ROCKSDB, HDFS), lambda cell: cell.kind == STATELESS),
     Aim("steady, windowed, over spark-rocksdb", 8, STEADY, (ROCKSDB,), _windowed),
